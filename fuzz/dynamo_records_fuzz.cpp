@@ -16,6 +16,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (records.workers.size() + records.channels.size() > 2) std::abort();
   for (const DynamoWorker& worker : records.workers)
     if (worker.model.empty() || (worker.kv_tokens && *worker.kv_tokens == 0)) std::abort();
-  static_cast<void>(records.endpoints_of("", "127.0.0.1:4222"));
+  for (const DynamoTopic topic : {DynamoTopic::kForwardPass, DynamoTopic::kKvCache})
+    static_cast<void>(records.endpoints_of("", "127.0.0.1:4222", topic));
   return 0;
 }

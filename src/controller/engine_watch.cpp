@@ -52,9 +52,7 @@ EngineWatch::EngineWatch(net::Loop& loop, net::Client& client, FleetEvents& even
       options_(std::move(options)),
       resolver_(loop, options_.resolve),
       channels_(loop,
-                {[this](const std::string& endpoint, const core::Result<telemetry::ForwardPassMetrics>& metrics) {
-                   message(endpoint, metrics);
-                 },
+                {[this](const std::string& endpoint, const ChannelMessage& each) { message(endpoint, each); },
                  [this](const std::string& server, const std::string& cause) { report_server(server, cause); }},
                 options_.nats) {
   if (!options_.gpu_exporters.empty()) gpus_.emplace(loop_, client_, events_, options_.gpu_exporters, options_.resolve);
@@ -95,12 +93,17 @@ std::span<const std::string> EngineWatch::endpoints_of(const Engine& engine) {
 
 void EngineWatch::update_subscriptions() {
   std::set<std::string> wanted;
-  for (auto& [replica, engine] : engines_)
-    for (const std::string& endpoint : endpoints_of(engine)) {
+  const auto want = [&](Engine& engine, std::span<const std::string> endpoints) {
+    for (const std::string& endpoint : endpoints) {
       wanted.insert(endpoint);
       if (const auto added = channels_.add(endpoint); !added)
         report_rejection(engine, endpoint, added.error().message());
     }
+  };
+  for (auto& [replica, engine] : engines_) {
+    want(engine, endpoints_of(engine));
+    want(engine, engine.watched.kv);
+  }
   channels_.keep_only(wanted);
 }
 
@@ -267,17 +270,35 @@ void EngineWatch::report_failure(Engine& engine, const std::string& cause) {
                       {{"replica", engine.watched.name}, {"url", engine.watched.url}, {"cause", cause}});
 }
 
-void EngineWatch::message(const std::string& endpoint, const core::Result<telemetry::ForwardPassMetrics>& metrics) {
+void EngineWatch::message(const std::string& endpoint, const ChannelMessage& message) {
+  const auto contains = [&](std::span<const std::string> endpoints) {
+    return std::find(endpoints.begin(), endpoints.end(), endpoint) != endpoints.end();
+  };
   for (auto& [replica, engine] : engines_) {
-    const auto endpoints = endpoints_of(engine);
-    if (std::find(endpoints.begin(), endpoints.end(), endpoint) == endpoints.end()) continue;
-    if (metrics) {
-      add(engine, *metrics);
+    if (contains(engine.watched.kv)) kv_message(engine, endpoint, message);
+    const auto* metrics = std::get_if<core::Result<telemetry::ForwardPassMetrics>>(&message);
+    if (metrics == nullptr || !contains(endpoints_of(engine))) continue;
+    if (*metrics) {
+      add(engine, **metrics);
       continue;
     }
     ++engine.rejected_messages;
-    report_rejection(engine, endpoint, metrics.error().message());
+    report_rejection(engine, endpoint, metrics->error().message());
   }
+}
+
+void EngineWatch::kv_message(Engine& engine, const std::string& endpoint, const ChannelMessage& message) {
+  const auto* read = std::get_if<core::Result<telemetry::WorkerKvMessage>>(&message);
+  if (read != nullptr && *read) return engine.caches.add(**read);
+  const auto* other = std::get_if<core::Result<telemetry::ForwardPassMetrics>>(&message);
+  const std::string cause = read != nullptr ? read->error().message()
+                            : *other        ? std::string{"the message has another topic"}
+                                            : other->error().message();
+  engine.caches.reject();
+  if (is_reported(engine, cause)) return;
+  events_.add(loop_.now(), true, {}, fmt::format("KV events of {} are rejected: {}", engine.watched.name, cause));
+  events_.log().write(logging::Event::kKvEventsRejected,
+                      {{"replica", engine.watched.name}, {"endpoint", endpoint}, {"cause", cause}});
 }
 
 void EngineWatch::add(Engine& engine, const telemetry::ForwardPassMetrics& metrics) {
@@ -291,11 +312,17 @@ void EngineWatch::add(Engine& engine, const telemetry::ForwardPassMetrics& metri
   });
 }
 
-void EngineWatch::report_rejection(Engine& engine, const std::string& endpoint, const std::string& cause) {
+// At most one cause each kRejectionInterval, and none twice in a row.
+bool EngineWatch::is_reported(Engine& engine, const std::string& cause) {
   const bool is_early = engine.rejection_at != core::kStart && loop_.now() - engine.rejection_at < kRejectionInterval;
-  if (is_early || engine.rejection == cause) return;
+  if (is_early || engine.rejection == cause) return true;
   engine.rejection = cause;
   engine.rejection_at = loop_.now();
+  return false;
+}
+
+void EngineWatch::report_rejection(Engine& engine, const std::string& endpoint, const std::string& cause) {
+  if (is_reported(engine, cause)) return;
   events_.add(loop_.now(), true, {},
               fmt::format("forward pass metrics of {} are rejected: {}", engine.watched.name, cause));
   // A user and a password in a URL are not logged.
@@ -357,6 +384,17 @@ std::optional<telemetry::MessageCounts> EngineWatch::messages_of(std::uint32_t r
   telemetry::MessageCounts counts{engine.messages, engine.rejected_messages, engine.lost_of_ranks_gone};
   for (const auto& [rank, totals] : engine.ranks) counts.lost += totals.lost();
   return counts;
+}
+
+std::optional<telemetry::MessageCounts> EngineWatch::kv_messages_of(std::uint32_t replica) const {
+  const auto found = engines_.find(replica);
+  if (found == engines_.end() || found->second.watched.kv.empty()) return std::nullopt;
+  return found->second.caches.counts();
+}
+
+std::optional<telemetry::WorkerCache> EngineWatch::cache_of(std::uint32_t replica, std::uint64_t worker) const {
+  const auto found = engines_.find(replica);
+  return found == engines_.end() ? std::nullopt : found->second.caches.of(worker);
 }
 
 }  // namespace penstock::controller

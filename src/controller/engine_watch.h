@@ -27,6 +27,7 @@
 #include "net/resolver.h"
 #include "signals/observation.h"
 #include "telemetry/adapters.h"
+#include "telemetry/dynamo_kv.h"
 #include "telemetry/forward_pass.h"
 #include "telemetry/message_metrics.h"
 #include "telemetry/queue_age.h"
@@ -40,8 +41,9 @@ struct WatchedEngine {
   std::string url;  // "http://127.0.0.1:9001", "https://engine.example/prefix"
   // Of its forward pass metrics, "tcp://127.0.0.1:9002". Empty: none is known; an engine of Penstock names its own.
   std::vector<std::string> fpm;
-  std::string name{};        // For events.
-  bool is_stopping = false;  // A failure to read its metrics is expected and not reported.
+  std::string name{};             // For events.
+  bool is_stopping = false;       // A failure to read its metrics is expected and not reported.
+  std::vector<std::string> kv{};  // Of the KV caches of Dynamo's workers, on its event plane.
 
   friend bool operator==(const WatchedEngine&, const WatchedEngine&) = default;
 };
@@ -70,6 +72,8 @@ class EngineWatch {
   [[nodiscard]] std::optional<signals::EngineSample> sample_of(std::uint32_t replica) const;
   // The forward pass metrics of each worker of a replica alone, by the worker's id.
   [[nodiscard]] std::map<std::string, signals::EngineSample> workers_of(std::uint32_t replica) const;
+  // What a worker of Dynamo reported of its KV cache; none: nothing.
+  [[nodiscard]] std::optional<telemetry::WorkerCache> cache_of(std::uint32_t replica, std::uint64_t worker) const;
   // The kind of server that its metrics show; kUnknown if they have never been read.
   [[nodiscard]] telemetry::EngineKind kind_of(std::uint32_t replica) const;
   // Token figures of the last scrape, under names that are the same for engines of any make. None: its metrics cannot
@@ -78,6 +82,8 @@ class EngineWatch {
                                                                  double kv_bytes_per_token) const;
   // Counts of its forward pass metrics; none: it has no endpoint of them.
   [[nodiscard]] std::optional<telemetry::MessageCounts> messages_of(std::uint32_t replica) const;
+  // Counts of the messages of KV caches; none: it has no endpoint of them.
+  [[nodiscard]] std::optional<telemetry::MessageCounts> kv_messages_of(std::uint32_t replica) const;
 
  private:
   struct Scraped {
@@ -94,6 +100,7 @@ class EngineWatch {
     telemetry::UsageTrend kv_trend, gpu_memory_trend;
     // By worker and rank. A replica with a router has many workers.
     std::map<std::pair<std::string, std::uint32_t>, telemetry::ForwardPassTotals> ranks;
+    telemetry::WorkerCaches caches;
     std::uint64_t messages = 0, rejected_messages = 0, lost_of_ranks_gone = 0;
     std::string rejection;                      // The last cause that was reported.
     core::Instant rejection_at = core::kStart;  // Time of that report.
@@ -115,9 +122,11 @@ class EngineWatch {
   void request_fpm_endpoint(Engine& engine);
   void update_subscriptions();
   void report_server(const std::string& server, const std::string& cause);
-  void message(const std::string& endpoint, const core::Result<telemetry::ForwardPassMetrics>& metrics);
+  void message(const std::string& endpoint, const ChannelMessage& message);
+  void kv_message(Engine& engine, const std::string& endpoint, const ChannelMessage& message);
   void add(Engine& engine, const telemetry::ForwardPassMetrics& metrics);
   void report_rejection(Engine& engine, const std::string& endpoint, const std::string& cause);
+  [[nodiscard]] bool is_reported(Engine& engine, const std::string& cause);
   [[nodiscard]] bool is_alone_on_host(const std::string& host) const;
   // They belong to the engine.
   [[nodiscard]] static std::span<const std::string> endpoints_of(const Engine& engine);

@@ -26,6 +26,7 @@ struct ReplicaView {
   signals::ReplicaObservation seen;
   std::optional<telemetry::MessageCounts> fpm{};  // Of its forward pass metrics; none: it has no endpoint of them.
   std::string model{};                            // As the gateway names it; empty if that is unknown.
+  std::optional<telemetry::MessageCounts> kv_events{};  // Of the KV caches of Dynamo's workers; none: as above.
 };
 
 // On one loop. Pools are numbered as in the planner's configuration.

@@ -10,25 +10,27 @@ namespace {
 
 using Metrics = core::Result<telemetry::ForwardPassMetrics>;
 
-Metrics decode_event(const core::Result<telemetry::EventEnvelope>& envelope) {
-  if (!envelope) return tl::make_unexpected(envelope.error());
-  return telemetry::decode_forward_pass(envelope->payload);
+// Nothing: an event of another topic.
+std::optional<ChannelMessage> decode_event(const core::Result<telemetry::EventEnvelope>& envelope,
+                                           std::string_view topic) {
+  if (topic == telemetry::kKvEventsTopic || topic == telemetry::kKvMetricsTopic)
+    return envelope ? telemetry::decode_worker_kv(*envelope)
+                    : core::Result<telemetry::WorkerKvMessage>{tl::make_unexpected(envelope.error())};
+  if (topic != telemetry::kForwardPassTopic) return std::nullopt;
+  return envelope ? telemetry::decode_forward_pass(envelope->payload) : Metrics{tl::make_unexpected(envelope.error())};
 }
 
-// Nothing: an event of another topic.
-std::optional<Metrics> decode(const connect::SubscriberMessage& message) {
+std::optional<ChannelMessage> decode(const connect::SubscriberMessage& message) {
   if (message.malformed)
     return Metrics{core::invalid_input("forward pass metrics", "the message has frames of an unknown form")};
   if (!message.publisher) return telemetry::decode_forward_pass(message.payload);
-  if (message.topic != telemetry::kForwardPassTopic) return std::nullopt;
-  return decode_event(telemetry::decode_event_frame(message.payload));
+  return decode_event(telemetry::decode_event_frame(message.payload), message.topic);
 }
 
 // The same over NATS, where the envelope is the message.
-std::optional<Metrics> decode(std::string_view payload) {
+std::optional<ChannelMessage> decode(std::string_view payload) {
   const auto envelope = telemetry::decode_event_envelope(payload);
-  if (envelope && envelope->topic != telemetry::kForwardPassTopic) return std::nullopt;
-  return decode_event(envelope);
+  return decode_event(envelope, envelope ? envelope->topic : telemetry::kForwardPassTopic);
 }
 
 }  // namespace
@@ -38,10 +40,10 @@ FpmChannels::FpmChannels(net::Loop& loop, Listener listener, NatsServerOptions n
   // Without a subscriber the scrapes remain as the source of telemetry.
   auto started = connect::Subscriber::start(
       {}, [this, alive = std::weak_ptr<int>{alive_}](const connect::SubscriberMessage& message) {
-        auto metrics = decode(message);
-        if (!metrics) return;
-        loop_.post([this, alive, endpoint = std::string{message.endpoint}, metrics = *std::move(metrics)] {
-          if (!alive.expired()) listener_.message(endpoint, metrics);
+        auto decoded = decode(message);
+        if (!decoded) return;
+        loop_.post([this, alive, endpoint = std::string{message.endpoint}, decoded = *std::move(decoded)] {
+          if (!alive.expired()) listener_.message(endpoint, decoded);
         });
       });
   if (started) subscriber_ = *std::move(started);
@@ -82,8 +84,8 @@ core::Result<void> FpmChannels::add_nats(const std::string& endpoint) {
     server.client = std::make_unique<connect::NatsClient>(
         loop_, *parsed,
         connect::NatsClient::Listener{[this, name](const std::string& subject, std::string_view payload) {
-                                        if (const auto metrics = decode(payload))
-                                          listener_.message(servers_.at(name).endpoints.at(subject), *metrics);
+                                        if (const auto decoded = decode(payload))
+                                          listener_.message(servers_.at(name).endpoints.at(subject), *decoded);
                                       },
                                       [this, name](const std::string& cause) { listener_.report(name, cause); }},
         std::move(options));

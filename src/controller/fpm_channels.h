@@ -1,4 +1,4 @@
-// Subscriptions to forward pass metrics, over ZeroMQ and NATS.
+// Subscriptions to forward pass metrics, and to what Dynamo's workers report of their KV caches, over ZeroMQ and NATS.
 #pragma once
 
 #include <functional>
@@ -6,11 +6,13 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <variant>
 
 #include "connect/nats/client.h"
 #include "connect/zmq/subscriber.h"
 #include "core/result.h"
 #include "net/loop.h"
+#include "telemetry/dynamo_kv.h"
 #include "telemetry/forward_pass.h"
 
 namespace penstock::controller {
@@ -21,13 +23,17 @@ struct NatsServerOptions {
   connect::NatsAccess access;
 };
 
+// A message that could not be read is an error; one without a known topic counts as forward pass metrics.
+using ChannelMessage =
+    std::variant<core::Result<telemetry::ForwardPassMetrics>, core::Result<telemetry::WorkerKvMessage>>;
+
 // An endpoint is "tcp://host:port" (ZeroMQ), "nats://host:port/subject" or "tls://host:port/subject" (NATS). Lives on
 // one loop, on which all callbacks run.
 class FpmChannels {
  public:
   struct Listener {
-    // An error is a message that could not be read. The endpoint is the text given to add().
-    std::function<void(const std::string& endpoint, const core::Result<telemetry::ForwardPassMetrics>&)> message;
+    // The endpoint is the text given to add().
+    std::function<void(const std::string& endpoint, const ChannelMessage&)> message;
     // Why a server of NATS has no connection; empty once it has one.
     std::function<void(const std::string& server, const std::string& cause)> report;
   };

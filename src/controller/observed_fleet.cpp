@@ -76,6 +76,18 @@ void take_messages(const signals::EngineSample& own, std::optional<signals::Engi
   sample->iterations = own.iterations;
 }
 
+void take_cache(const connect::DynamoWorker& worker, const std::optional<telemetry::WorkerCache>& cache,
+                signals::EngineSample& sample) {
+  if (worker.kv_tokens) sample.kv_capacity_tokens = *worker.kv_tokens;
+  std::optional<std::uint64_t> used;
+  if (cache && cache->used_blocks && worker.block_tokens)
+    used = *cache->used_blocks * *worker.block_tokens;
+  else if (sample.scheduled_kv_tokens && sample.inflight_prefill_tokens)
+    used = *sample.scheduled_kv_tokens + *sample.inflight_prefill_tokens;  // The tokens of running sequences.
+  if (used && worker.kv_tokens) sample.kv_used_tokens = std::min(*used, *worker.kv_tokens);
+  if (cache && cache->has_events) sample.evictions_total = cache->removed_blocks;
+}
+
 }  // namespace
 
 ObservedFleet::ObservedFleet(net::Loop& loop, net::Client& client, logging::Log& log, ObservedFleetOptions options)
@@ -159,8 +171,12 @@ void ObservedFleet::update_gateway(const GatewayState& state, core::Instant at) 
     set_workers(known, workers_of(replica, front == id));
     known.has_no_workers = front && front != id && watch_.kind_of(known.number) == telemetry::EngineKind::kDynamo;
     const bool has_channels = front == id && replica.fpm.empty();
-    engines.push_back({known.number, replica.url,
-                       has_channels ? records_.endpoints_of(options_.model, options_.nats_server) : replica.fpm, id});
+    const auto endpoints = [&](connect::DynamoTopic topic) {
+      return records_.endpoints_of(options_.model, options_.nats_server, topic);
+    };
+    WatchedEngine& engine = engines.emplace_back(WatchedEngine{known.number, replica.url, replica.fpm, id});
+    if (has_channels) engine.fpm = endpoints(connect::DynamoTopic::kForwardPass);
+    if (front == id) engine.kv = endpoints(connect::DynamoTopic::kKvCache);
     next.emplace(id, std::move(known));
   }
   for (const auto& [id, gone] : known_)
@@ -201,7 +217,8 @@ std::vector<ReplicaView> ObservedFleet::replicas(std::size_t pool) const {
                        known.since,
                        {known.number, known.state, known.since, watch_.sample_of(known.number)},
                        watch_.messages_of(known.number),
-                       known.model});
+                       known.model,
+                       watch_.kv_messages_of(known.number)});
     else
       add_workers(id, known, views);
   }
@@ -211,9 +228,9 @@ std::vector<ReplicaView> ObservedFleet::replicas(std::size_t pool) const {
 void ObservedFleet::add_workers(const std::string& id, const Known& known, std::vector<ReplicaView>& views) const {
   const std::optional<signals::EngineSample> whole = watch_.sample_of(known.number);
   const std::map<std::string, signals::EngineSample> measured = watch_.workers_of(known.number);
-  std::map<std::string, std::uint64_t> capacities;
-  for (const connect::DynamoWorker& worker : records_.workers_of(options_.model))
-    if (worker.kv_tokens) capacities[std::to_string(worker.id)] = *worker.kv_tokens;
+  std::map<std::string, connect::DynamoWorker> records;
+  for (connect::DynamoWorker& worker : records_.workers_of(options_.model))
+    records.emplace(std::to_string(worker.id), std::move(worker));
   const auto workers = static_cast<std::uint32_t>(known.workers.size());
   // Without a discovery the workers have no names; as many publishers stand for them in their order.
   const bool in_order = measured.size() == workers && records_.workers.empty();
@@ -223,20 +240,16 @@ void ObservedFleet::add_workers(const std::string& id, const Known& known, std::
     if (sample) WorkerPart{index, workers}.take(*sample);
     const auto own = in_order ? std::next(measured.begin(), index) : measured.find(name);
     if (own != measured.end()) take_messages(own->second, sample);
-    if (const auto capacity = capacities.find(name); sample && capacity != capacities.end()) {
-      sample->kv_capacity_tokens = capacity->second;
-      // Dynamo's messages do not contain the blocks in use; the tokens of running sequences stand for them.
-      if (sample->scheduled_kv_tokens && sample->inflight_prefill_tokens)
-        sample->kv_used_tokens =
-            std::min(capacity->second, *sample->scheduled_kv_tokens + *sample->inflight_prefill_tokens);
-    }
+    if (const auto record = records.find(name); sample && record != records.end())
+      take_cache(record->second, watch_.cache_of(known.number, record->second.id), *sample);
     views.push_back({id + "/" + name,
                      known.phase,
                      known.url,
                      known.since,
                      {number, known.state, known.since, sample},
                      index == 0 ? watch_.messages_of(known.number) : std::nullopt,
-                     known.model});
+                     known.model,
+                     index == 0 ? watch_.kv_messages_of(known.number) : std::nullopt});
   }
 }
 

@@ -431,13 +431,14 @@ std::vector<telemetry::TokenFigures> PlannerDaemon::token_figures() const {
   return engines;
 }
 
-std::vector<telemetry::ReplicaMessages> PlannerDaemon::message_counts() const {
+std::vector<telemetry::ReplicaMessages> PlannerDaemon::message_counts(
+    std::optional<telemetry::MessageCounts> ReplicaView::*of) const {
   std::vector<telemetry::ReplicaMessages> messages;
   for (std::size_t pool = 0; pool < options_.pools.size(); ++pool)
     for (const ReplicaView& view : fleet_.replicas(pool))
-      if (view.fpm)
+      if (view.*of)
         messages.push_back(
-            {telemetry::format_labels({{"pool", options_.pools[pool].name}, {"replica", view.name}}), *view.fpm});
+            {telemetry::format_labels({{"pool", options_.pools[pool].name}, {"replica", view.name}}), *(view.*of)});
   return messages;
 }
 

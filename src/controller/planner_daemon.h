@@ -121,8 +121,9 @@ class PlannerDaemon {
   // Whether the last decision on the pool used the default engine model, which nothing has measured yet.
   [[nodiscard]] bool is_uncalibrated(std::size_t pool) const;
   [[nodiscard]] std::string metrics_text(telemetry::ExpositionFormat format = telemetry::ExpositionFormat::kText) const;
-  [[nodiscard]] std::vector<telemetry::TokenFigures> token_figures() const;      // Of the engines with telemetry.
-  [[nodiscard]] std::vector<telemetry::ReplicaMessages> message_counts() const;  // Of forward pass metrics.
+  [[nodiscard]] std::vector<telemetry::TokenFigures> token_figures() const;  // Of the engines with telemetry.
+  [[nodiscard]] std::vector<telemetry::ReplicaMessages> message_counts(
+      std::optional<telemetry::MessageCounts> ReplicaView::*of) const;
 
  private:
   void request_overview();

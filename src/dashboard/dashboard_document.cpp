@@ -49,6 +49,11 @@ Json latency(const signals::LatencyWindow& window) {
           {"p99_ms", window.p99_ms}};
 }
 
+Json counts(const std::optional<telemetry::MessageCounts>& of) {
+  if (!of) return nullptr;
+  return {{"received", of->received}, {"rejected", of->rejected}, {"lost", of->lost}};
+}
+
 // `is_counted`: whether the replica is known to be there now.
 Json replica(const ReplicaView& view, core::Instant now, bool is_counted) {
   Json made{{"name", view.name},
@@ -57,9 +62,8 @@ Json replica(const ReplicaView& view, core::Instant now, bool is_counted) {
             {"state", is_counted ? signals::to_string(view.seen.state) : "unknown"},
             {"age_s", core::to_seconds(now - view.since)},
             {"sample", nullptr},
-            {"fpm", nullptr}};
-  if (view.fpm)
-    made["fpm"] = {{"received", view.fpm->received}, {"rejected", view.fpm->rejected}, {"lost", view.fpm->lost}};
+            {"fpm", counts(view.fpm)},
+            {"kv_events", counts(view.kv_events)}};
   if (const auto& sample = view.seen.sample)
     made["sample"] = {{"age_s", core::to_seconds(now - sample->sampled_at)},
                       {"queued", sample->queued_requests},

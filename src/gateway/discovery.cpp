@@ -285,7 +285,7 @@ class Finder final : public Discovery {
     const Batch batch = message.malformed
                             ? Batch{core::invalid_input("KV events", "the message has frames of an unknown form")}
                             : telemetry::decode_batch(message.payload);
-    gateway_.count_kv_messages(id, {batch ? 1U : 0U, batch ? 0U : 1U, message.lost});
+    gateway_.count_kv_messages(id, {batch ? 1U : 0U, batch ? 0U : 1U, message.lost, message.replayed ? 1U : 0U});
     using Change = dispatch::KvChange;
     // Missed events may have removed anything: the index forgets the replica rather than hold stale entries.
     if (message.restarted)

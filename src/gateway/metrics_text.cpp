@@ -255,6 +255,8 @@ std::string metrics_text(const Overview& overview, const WorkerTotals& totals, c
   add_routing(text, overview);
   telemetry::append_message_counts(text, "penstock_kv_event_messages", "Messages of KV cache events",
                                    overview.kv_events);
+  telemetry::append_replayed_counts(text, "penstock_kv_event_messages", "Messages of KV cache events",
+                                    overview.kv_events);
   add_connections(text, totals.connections);
   if (overview.memory) add_memory(text, *overview.memory, totals.connections);
   add_lifecycle(text, lifecycle);

@@ -87,9 +87,9 @@ constexpr std::array kEvents = {
               "The discovery of Dynamo cannot be read, or a record in it is malformed. Once for each cause."},
     EventInfo{Event::kKvEventsUnavailable, kWarning, "kv_events_unavailable", "gateway", "endpoint error",
               "An engine's KV events cannot be subscribed to; the prefix index learns from requests only."},
-    EventInfo{Event::kKvEventsRejected, kWarning, "kv_events_rejected", "gateway", "replica endpoint cause",
-              "A message of KV events cannot be read and was dropped. Once for each replica; "
-              "`penstock_kv_event_messages_rejected_total` counts all."},
+    EventInfo{Event::kKvEventsRejected, kWarning, "kv_events_rejected", "gateway, plan", "replica endpoint cause",
+              "A message of KV events cannot be read and was dropped. Once for each replica, in `plan` at most once a "
+              "minute; `penstock_kv_event_messages_rejected_total` counts all."},
     EventInfo{Event::kRequestPhase, kDebug, "request_phase", "gateway", "request_id from to",
               "A request passed from one phase to the next."},
     EventInfo{Event::kRetry, kWarning, "retry", "gateway", "request_id replica cause attempt next_replica",

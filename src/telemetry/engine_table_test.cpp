@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "telemetry/adapters.h"
+#include "telemetry/dynamo_kv.h"
 #include "telemetry/event_envelope.h"
 #include "telemetry/forward_pass.h"
 #include "telemetry/frontend_workers.h"
@@ -81,9 +82,15 @@ std::string messages_of(const std::string& format) {
   return decode_forward_pass(from_hex(kForwardPass)) ? "yes" : "no";
 }
 
+bool reads(std::string_view message) {
+  const std::string bytes = from_hex(message);
+  if (const auto envelope = decode_event_frame(bytes)) return decode_worker_kv(*envelope).has_value();
+  return decode_batch(bytes).has_value();
+}
+
 std::string events_of(const std::set<std::string_view>& messages) {
   for (const std::string_view message : messages)
-    if (!decode_batch(from_hex(message))) return "no";
+    if (!reads(message)) return "no";
   return messages.empty() ? "no" : "yes";
 }
 
@@ -97,7 +104,10 @@ Row read(const std::string& engine) {
   const std::map<std::string, std::string> messages = {{"penstock", messages_of("Penstock")},
                                                        {"dynamo", messages_of("Dynamo")}};
   const std::map<std::string, std::set<std::string_view>> events = {
-      {"vllm", {kArrayBatch, kMapBatch}}, {"penstock", {kArrayBatch}}, {"sglang", {kSglangBatch}}};
+      {"vllm", {kArrayBatch, kMapBatch}},
+      {"penstock", {kArrayBatch}},
+      {"sglang", {kSglangBatch}},
+      {"dynamo", {kKvStoredFrame, kKvRemovedFrame}}};
   const auto known = [&](const auto& by_engine, const auto& otherwise) {
     const auto found = by_engine.find(engine);
     return found == by_engine.end() ? otherwise : found->second;
@@ -106,7 +116,9 @@ Row read(const std::string& engine) {
   const std::string kv_events = events_of(known(events, std::set<std::string_view>{}));
   return {{"queue", sample ? "yes" : "no"},
           {"age", age_of(scrape)},
-          {"KV usage", sample && sample->kv_usage() ? "yes" : "no"},
+          {"KV usage", sample && sample->kv_usage()                ? "yes"
+                       : engine == "dynamo" && reads(kKvUsedFrame) ? "of its workers"
+                                                                   : "no"},
           {"KV capacity", scrape.kv_capacity_tokens       ? "yes"
                           : workers && workers->kv_tokens ? "of its workers"
                                                           : "no"},

@@ -17,7 +17,8 @@ for folder in ("live", "browser"):
 
 import chromium  # noqa: E402
 import kinds  # noqa: E402
-from live_testing import Gateway, Stream, ask, config_file, until  # noqa: E402
+from live_testing import Gateway, Stream, ask, config_file, series, until  # noqa: E402
+from relay import Relay  # noqa: E402
 from overload import RATE, Overload, evidence, replicas_needed  # noqa: E402
 from planner_testing import Planner  # noqa: E402
 
@@ -165,6 +166,86 @@ class Scenarios:
         gateway = self.gateway()
         prompt = f"a prompt of its own {time.time()} " * 40
         self.assertLess(self.cached_tokens(gateway, prompt), self.cached_tokens(gateway, prompt))
+
+    def test_kv_events_missed_in_a_gap_are_requested_again(self):
+        if not self.kind.kv_replay:
+            self.skipTest(f"{self.kind.name} does not send KV events again")
+        engine, *others = self.replicas
+
+        class Reader:
+            """A gateway that receives the KV events of the engine through a relay of its own."""
+
+            def __init__(self, test, replay, others):
+                self.relay = Relay(test, engine.kv_events)
+                listed = [{"url": engine.url, "kv_events": self.relay.endpoint, **replay}] + others
+                self.gateway = Gateway(test, "--config", config_file(test, gateway={
+                    "replicas": listed, "anonymous": True, **test.credentials()})).ready()
+                until("all replicas", lambda: test.eligible(self.gateway) == len(listed))
+
+            def figures(self):
+                text = ask(self.gateway.admin, "GET", "/metrics")[2]
+                return {name: sum(series(text, f"penstock_kv_event_messages_{name}_total").values())
+                        for name in ("received", "rejected", "lost", "replayed")}
+
+            def chosen_for_prefix(self):
+                text = ask(self.gateway.admin, "GET", "/metrics")[2]
+                return sum(value for labels, value in series(text, "penstock_routing_decisions_total").items()
+                           if 'reason="prefix"' in labels)
+
+        whole = Reader(self, {"kv_events_replay": engine.kv_events_replay}, [{"url": other.url} for other in others])
+        broken = Reader(self, {}, [])
+
+        def prompt():
+            self.complete(broken.gateway, 2, f"a prompt of its own {time.time()} " * 40)
+
+        def is_found(text):
+            """Whether the gateway chooses the replica because it has the prompt."""
+            before = whole.chosen_for_prefix()
+            self.complete(whole.gateway, 2, text)
+            return whole.chosen_for_prefix() > before
+
+        def have_received():
+            prompt()
+            return whole.figures()["received"] and broken.figures()["received"]
+
+        until("the first events", have_received)
+        known = f"a prompt of the engine {time.time()} " * 40
+        while engine.url not in self.complete(whole.gateway, 2, known)[1]["x-penstock-replica"]:
+            known = f"a prompt of the engine {time.time()} " * 40
+        # The load alone may choose the same replica.
+        until("the prompt at its replica", lambda: is_found(known))
+        before = [until("all of them", lambda: self.settled(reader.figures)) for reader in (whole, broken)]
+        for reader in (whole, broken):
+            reader.relay.cut()
+        for _ in range(3):
+            prompt()
+        status, text = engine.post("/reset_prefix_cache", Authorization=f"Bearer {self.kind.api_key}")
+        self.assertEqual(status, 200, text)
+        prompt()  # The engine tells that its cache is empty with the next events.
+        for reader in (whole, broken):
+            reader.relay.restore()
+
+        def sees_the_gap():
+            prompt()
+            return broken.figures()["lost"] and whole.figures()["replayed"] > before[0]["replayed"]
+
+        until("a gap", sees_the_gap)
+        after = [until("all of them", lambda: self.settled(reader.figures)) for reader in (whole, broken)]
+        gained = [{name: now[name] - then[name] for name in now} for then, now in zip(before, after)]
+        self.assertEqual((gained[0]["lost"], gained[0]["rejected"], gained[1]["replayed"]), (0, 0, 0), gained)
+        self.assertGreaterEqual(gained[0]["replayed"], 4, gained)
+        self.assertGreaterEqual(gained[1]["lost"], 4, gained)
+        self.assertEqual(gained[0]["received"], gained[1]["received"] + gained[1]["lost"], gained)
+        # One of the missed events told that the engine's cache is empty.
+        self.assertFalse(is_found(known))
+        until("the prompt at its replica again", lambda: is_found(known))
+
+    @staticmethod
+    def settled(figures):
+        """The figures if they do not change for a second."""
+        first = figures()
+        time.sleep(1)
+        return figures() == first and first
 
     def test_tenants_share_no_cache(self):
         if not self.kind.honours_cache_salt:

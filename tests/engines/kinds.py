@@ -1,6 +1,7 @@
 """Engines of each kind as processes on loopback: how they are started and what they can do."""
 
 import http.client
+import json
 import os
 import pathlib
 import signal
@@ -72,9 +73,15 @@ class Replica:
         self.port, self.url, self.processes = port, f"http://127.0.0.1:{port}", list(processes)
 
     def get(self, path, **fields):
+        return self._ask("GET", path, fields)
+
+    def post(self, path, **fields):
+        return self._ask("POST", path, fields)
+
+    def _ask(self, method, path, fields):
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
         try:
-            connection.request("GET", path, headers=fields)
+            connection.request(method, path, headers=fields)
             answer = connection.getresponse()
             return answer.status, answer.read().decode()
         finally:
@@ -113,6 +120,7 @@ class Kind:
     honours_cache_salt = False
     models = (MODEL,)
     kv_events = False
+    kv_replay = False  # Whether missed KV events can be requested again.
     overloads = False  # Whether the scene of an overload runs; it takes minutes.
 
     def folder(self):
@@ -134,6 +142,7 @@ class Vllm(Kind):
     counts_cached_tokens = True
     honours_cache_salt = True
     kv_events = True
+    kv_replay = True
     overloads = True
 
     def __init__(self):
@@ -147,18 +156,22 @@ class Vllm(Kind):
 
     def start(self):
         folder = self.folder()
-        port, events = free_ports(2)
+        port, events, replay = free_ports(3)
+        # Its publisher connects to an endpoint without a wildcard, and no subscriber could.
+        publisher = {"enable_kv_cache_events": True, "publisher": "zmq", "endpoint": f"tcp://*:{events}",
+                     "replay_endpoint": f"tcp://127.0.0.1:{replay}"}
         words = [folder / "venv/bin/vllm", "serve", folder / "tiny", "--served-model-name", MODEL, "second",
                  "--load-format", "dummy", "--host", "127.0.0.1", "--port", port, "--max-model-len", 4096,
                  "--max-num-seqs", SLOTS, "--enforce-eager", "--api-key", self.api_key, "--enable-prompt-tokens-details",
-                 "--kv-events-config", '{"enable_kv_cache_events":true,"publisher":"zmq","endpoint":"tcp://127.0.0.1:%d"}' % events]
+                 "--kv-events-config", json.dumps(publisher)]
         if "adapter" in self.models:
             words += ["--enable-lora", "--max-loras", 1, "--max-lora-rank", 8, "--lora-modules", f"adapter={folder}/adapter"]
         replica = Replica(port, Process(words, {
+            "VLLM_SERVER_DEV_MODE": "1",  # It has /reset_prefix_cache then.
             "VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", "HF_HUB_OFFLINE": "1",
             # Otherwise all replicas would share the first core.
             "TRANSFORMERS_OFFLINE": "1", "OMP_NUM_THREADS": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind"}))
-        replica.kv_events = f"tcp://127.0.0.1:{events}"
+        replica.kv_events, replica.kv_events_replay = f"tcp://127.0.0.1:{events}", publisher["replay_endpoint"]
         return replica
 
 

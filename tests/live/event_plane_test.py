@@ -21,6 +21,7 @@ from planner_testing import Planner
 GOLDEN = Path(__file__).resolve().parents[2] / "src/telemetry/golden_messages_testing.h"
 SUBJECT = "namespace.dynamo.component.backend.endpoint.generate.forward-pass-metrics"
 WORKERS = (1197945235247577030, 14707549495232457309)
+KV_WORKER = 14125413811407687658  # Of the golden messages of KV caches.
 # Before its first request a front end exposes no series of its queue.
 IDLE_FRONT_END = b"dynamo_frontend_disconnected_clients 0\n"
 FRONT_END = b"""dynamo_frontend_queued_requests{model="m"} 0
@@ -121,10 +122,11 @@ def worker_record(number):
                                      "runtime_config": {"total_kv_blocks": 4096, "max_num_seqs": 8}}})
 
 
-CHANNEL = json.dumps({"type": "EventChannel", "topic": "forward-pass-metrics", "instance_id": 5915707931478959,
-                      "scope": {"kind": "endpoint",
-                                "endpoint": {"namespace": "dynamo", "component": "backend", "name": "generate"}},
-                      "transport": {"kind": "Nats", "config": {"subject_prefix": SUBJECT.rsplit(".", 1)[0]}}})
+def channel_record(topic):
+    return json.dumps({"type": "EventChannel", "topic": topic, "instance_id": 5915707931478959,
+                       "scope": {"kind": "endpoint",
+                                 "endpoint": {"namespace": "dynamo", "component": "backend", "name": "generate"}},
+                       "transport": {"kind": "Nats", "config": {"subject_prefix": SUBJECT.rsplit(".", 1)[0]}}})
 
 
 def received(planner):
@@ -158,6 +160,42 @@ class NatsTest(unittest.TestCase):
         server = Nats(self, port)
         publish_until(before + 3)
         self.assertEqual(planner.pool()["replicas"][0]["fpm"]["rejected"], 1)
+
+    def test_workers_report_their_kv_caches(self):
+        nats = Nats(self, free_port())
+        discovery = tempfile.TemporaryDirectory()
+        self.addCleanup(discovery.cleanup)
+        records = {"mdc/worker": worker_record(KV_WORKER), "event_channels/events": channel_record("kv-events"),
+                   "event_channels/metrics": channel_record("kv_metrics")}
+        for name, record in records.items():
+            path = Path(discovery.name, "v1", name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(record)
+        front_end = FrontEnd(self)
+        front_end.metrics = FRONT_END
+        config = config_file(self, gateway={"anonymous": True, "replicas": [{"url": front_end.url}]}, model="m")
+        gateway = Gateway(self, "--config", config).ready()
+        planner = Planner(self, "--config", config, "--gateway", f"127.0.0.1:{gateway.admin}", "--dynamo-discovery",
+                          f"file:{discovery.name}", "--nats-server", f"nats://127.0.0.1:{nats.port}")
+        prefix = SUBJECT.rsplit(".", 1)[0]
+
+        def worker():
+            return next((each for each in planner.pool()["replicas"] if each["name"].endswith(str(KV_WORKER))), None)
+
+        def has_arrived():
+            for topic, name in (("kv_metrics", "kKvUsedFrame"), ("kv-events", "kKvStoredFrame"),
+                                ("kv-events", "kKvRemovedFrame")):
+                nats.publish(f"{prefix}.{topic}", golden(name)[5:])
+            seen = worker()
+            return seen and seen["sample"] and seen["sample"]["evictions"]
+
+        until("messages of the worker", has_arrived)
+        self.assertEqual(worker()["sample"]["kv_usage"], 12 / 4096)
+        self.assertGreaterEqual(worker()["kv_events"]["received"], 3)
+        self.assertEqual(worker()["kv_events"]["rejected"], 0)
+        nats.publish(f"{prefix}.kv-events", golden("kForwardPassEnvelope"))
+        until("a rejected message", lambda: worker()["kv_events"]["rejected"] == 1)
+        self.assertTrue(planner.has_event("the message has another topic", warning=True))
 
     def test_a_server_that_is_not_there_is_reported(self):
         engine = Engine(self)
@@ -221,7 +259,7 @@ class EtcdTest(unittest.TestCase):
         if shutil.which("nats-server"):
             nats = Nats(self, free_port())
             more = ["--nats-server", f"nats://127.0.0.1:{nats.port}"]
-            etcd.call("put", key="v1/event_channels/namespace/dynamo/x", value=CHANNEL)
+            etcd.call("put", key="v1/event_channels/namespace/dynamo/x", value=channel_record("forward-pass-metrics"))
         for number in WORKERS:
             etcd.call("put", key=f"v1/mdc/dynamo/backend/generate/{number:x}", value=worker_record(number))
         planner = Planner(self, "--config", config, "--gateway", f"127.0.0.1:{gateway.admin}", "--dynamo-discovery",

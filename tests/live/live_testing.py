@@ -114,6 +114,12 @@ def ask(port, method, path, body=None, **fields):
         connection.close()
 
 
+def series(text, name):
+    """The values of a metric by their labels."""
+    return {line.split("{")[1].split("}")[0]: float(line.rsplit(" ", 1)[1])
+            for line in text.splitlines() if line.startswith(name + "{")}
+
+
 def chat(tokens, prompt="hello", **more):
     return {"model": "penstock-sim", "messages": [{"role": "user", "content": prompt}], "max_tokens": tokens,
             "ignore_eos": True, **more}

@@ -6,7 +6,7 @@ import time
 import unittest
 
 from fake_replica import FakeReplica, plain
-from live_testing import Engine, Gateway, ask, complete, config_file, until
+from live_testing import Engine, Gateway, ask, complete, config_file, series, until
 from many_streams import ManyStreams
 from planner_testing import Home, Planner
 
@@ -44,12 +44,6 @@ class FrontEnd(FakeReplica):
                                          b"Content-Type: application/json"))
             except OSError:
                 pass
-
-
-def series(text, name):
-    """The values of a metric by their labels."""
-    return {line.split("{")[1].split("}")[0]: float(line.rsplit(" ", 1)[1])
-            for line in text.splitlines() if line.startswith(name + "{")}
 
 
 class ForwardPassTest(unittest.TestCase):

@@ -10,15 +10,17 @@
 #include "connect/json_fields.h"
 #include "connect/nats/endpoint.h"
 #include "connect/whole_file.h"
+#include "telemetry/dynamo_kv.h"
+#include "telemetry/event_envelope.h"
 
 namespace penstock::connect {
 namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::string_view kForwardPassTopic = "forward-pass-metrics";
 constexpr std::string_view kWorkers = "v1/mdc/", kChannels = "v1/event_channels/";
 constexpr std::size_t kTextBytesMax = 512;
+constexpr std::uint64_t kBlockTokensMax = 1'000'000;
 
 const Json& member(const Json& object, const char* name) {
   static const Json kNothing;
@@ -56,7 +58,8 @@ bool add_worker(const Json& record, DynamoRecords& records) {
   const Json& runtime = member(card, "runtime_config");
   const auto blocks = figure_of(member(runtime, "total_kv_blocks"));
   const auto block_tokens = figure_of(member(card, "kv_cache_block_size"));
-  if (blocks && block_tokens && *block_tokens <= 1'000'000) worker.kv_tokens = *blocks * *block_tokens;
+  if (block_tokens && *block_tokens <= kBlockTokensMax) worker.block_tokens = block_tokens;
+  if (blocks && worker.block_tokens) worker.kv_tokens = *blocks * *worker.block_tokens;
   worker.max_sequences = figure_of(member(runtime, "max_num_seqs"));
   worker.max_batched_tokens = figure_of(member(runtime, "max_num_batched_tokens"));
   worker.context_tokens = figure_of(member(runtime, "context_length"));
@@ -73,18 +76,20 @@ bool add_channel(const Json& record, DynamoRecords& records) {
   const Json& transport = member(record, "transport");
   const std::string kind = text_of(member(transport, "kind"));
   if (topic.empty() || kind.empty()) return false;
-  if (topic != kForwardPassTopic) return true;
+  const bool is_kv = topic == telemetry::kKvEventsTopic || topic == telemetry::kKvMetricsTopic;
+  if (topic != telemetry::kForwardPassTopic && !is_kv) return true;
+  const DynamoTopic of = is_kv ? DynamoTopic::kKvCache : DynamoTopic::kForwardPass;
   if (kind == "Nats") {
     const std::string prefix = text_of(member(member(transport, "config"), "subject_prefix"));
     const std::string subject = prefix + "." + topic;
     if (!is_nats_subject(subject)) return false;
-    records.channels.push_back({component_of(record), {}, subject});
+    records.channels.push_back({component_of(record), {}, subject, of});
     return true;
   }
   if (kind != "Zmq") return true;
   const std::string endpoint = text_of(member(member(transport, "config"), "endpoint"));
   if (endpoint.empty()) return false;
-  records.channels.push_back({component_of(record), endpoint});
+  records.channels.push_back({component_of(record), endpoint, {}, of});
   return true;
 }
 
@@ -98,11 +103,12 @@ std::vector<DynamoWorker> DynamoRecords::workers_of(std::string_view model) cons
   return found;
 }
 
-std::vector<std::string> DynamoRecords::endpoints_of(std::string_view model, std::string_view nats_server) const {
+std::vector<std::string> DynamoRecords::endpoints_of(std::string_view model, std::string_view nats_server,
+                                                     DynamoTopic topic) const {
   std::set<std::string> components, endpoints;
   for (const DynamoWorker& worker : workers_of(model)) components.insert(worker.component);
   for (const DynamoChannel& channel : channels)
-    if (channel.component.empty() || components.contains(channel.component))
+    if (channel.topic == topic && (channel.component.empty() || components.contains(channel.component)))
       endpoints.insert(channel.subject.empty() ? channel.endpoint : fmt::format("{}/{}", nats_server, channel.subject));
   return {endpoints.begin(), endpoints.end()};
 }

@@ -20,17 +20,21 @@ struct DynamoWorker {
   std::string model;
   std::string component;  // "namespace/component"
   std::optional<std::uint64_t> kv_tokens, context_tokens;
+  std::optional<std::uint64_t> block_tokens;  // Tokens of one block of its KV cache.
   std::optional<std::uint64_t> max_sequences, max_batched_tokens;
 
   friend bool operator==(const DynamoWorker&, const DynamoWorker&) = default;
 };
 
-// A publisher of forward pass metrics, over ZeroMQ or NATS.
+enum class DynamoTopic : std::uint8_t { kForwardPass, kKvCache };  // kKvCache: "kv-events" and "kv_metrics".
+
+// A publisher of one topic, over ZeroMQ or NATS.
 struct DynamoChannel {
   std::string component;  // As in DynamoWorker; empty if the record names none.
   std::string endpoint;   // "tcp://127.0.0.1:41475"; empty over NATS.
   // "namespace.dynamo.component.backend.forward-pass-metrics", which all workers of a component have in common.
   std::string subject{};
+  DynamoTopic topic = DynamoTopic::kForwardPass;
 
   friend bool operator==(const DynamoChannel&, const DynamoChannel&) = default;
 };
@@ -40,9 +44,10 @@ struct DynamoRecords {
   std::vector<DynamoChannel> channels;
   std::string rejection;  // Why the first malformed record was left out; empty if none was.
 
-  // Endpoints of the components whose workers serve the model, sorted; an empty model stands for all. Those over NATS
-  // are subjects on the server, "nats://127.0.0.1:4222".
-  [[nodiscard]] std::vector<std::string> endpoints_of(std::string_view model, std::string_view nats_server) const;
+  // Endpoints of a topic, of the components whose workers serve the model, sorted; an empty model stands for all. Those
+  // over NATS are subjects on the server, "nats://127.0.0.1:4222".
+  [[nodiscard]] std::vector<std::string> endpoints_of(std::string_view model, std::string_view nats_server,
+                                                      DynamoTopic topic) const;
   [[nodiscard]] std::vector<DynamoWorker> workers_of(std::string_view model) const;
 };
 

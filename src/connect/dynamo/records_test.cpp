@@ -1,5 +1,6 @@
 #include "connect/dynamo/records.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -39,6 +40,7 @@ TEST(DynamoRecords, AWorkerHasTheCapacityOfItsModelCard) {
   EXPECT_EQ(worker.model, "m");
   EXPECT_EQ(worker.component, "dynamo/backend");
   EXPECT_EQ(worker.kv_tokens, 8192U * 16);
+  EXPECT_EQ(worker.block_tokens, 16U);
   EXPECT_EQ(worker.max_sequences, 256U);
   EXPECT_EQ(worker.max_batched_tokens, 8192U);
   EXPECT_FALSE(worker.context_tokens) << "0 is not a context length";
@@ -51,9 +53,26 @@ TEST(DynamoRecords, EndpointsAreThoseOfTheModelsComponents) {
                     R"({"scope":{"kind":"endpoint","endpoint":{"namespace":"dynamo","component":"other","name":"g"}},)"
                     R"("topic":"forward-pass-metrics","transport":{"kind":"Zmq","config":{"endpoint":"tcp://a:1"}}})",
                     records);
-  EXPECT_EQ(records.endpoints_of("m", kNats), std::vector<std::string>{"tcp://127.0.0.1:41475"});
-  EXPECT_TRUE(records.endpoints_of("another", kNats).empty());
+  EXPECT_EQ(records.endpoints_of("m", kNats, DynamoTopic::kForwardPass),
+            std::vector<std::string>{"tcp://127.0.0.1:41475"});
+  EXPECT_TRUE(records.endpoints_of("another", kNats, DynamoTopic::kForwardPass).empty());
   EXPECT_EQ(records.rejection, "");
+}
+
+TEST(DynamoRecords, EventsAndBlocksInUseOfTheKvCacheAreOneTopic) {
+  DynamoRecords records = read(kWorkerKey, kWorker);
+  add_dynamo_record(kChannelKey, kChannel, records);
+  for (const char* topic : {"kv-events", "kv_metrics", "active_sequences_events"})
+    add_dynamo_record(std::string{"v1/event_channels/"} + topic,
+                      fmt::format(R"({{"scope":{{"kind":"endpoint","endpoint":{{"namespace":"dynamo",)"
+                                  R"("component":"backend","name":"generate"}}}},"topic":"{}",)"
+                                  R"("transport":{{"kind":"Zmq","config":{{"endpoint":"tcp://{}:1"}}}}}})",
+                                  topic, topic),
+                      records);
+  EXPECT_EQ(records.endpoints_of("m", kNats, DynamoTopic::kKvCache),
+            (std::vector<std::string>{"tcp://kv-events:1", "tcp://kv_metrics:1"}));
+  EXPECT_EQ(records.endpoints_of("m", kNats, DynamoTopic::kForwardPass),
+            std::vector<std::string>{"tcp://127.0.0.1:41475"});
 }
 
 TEST(DynamoRecords, ReadsAChannelOfVersion13) {
@@ -63,7 +82,8 @@ TEST(DynamoRecords, ReadsAChannelOfVersion13) {
                     R"("topic":"forward-pass-metrics","instance_id":7,)"
                     R"("transport":{"kind":"Zmq","config":{"endpoint":"tcp://10.99.0.1:37567"}}})",
                     records);
-  EXPECT_EQ(records.endpoints_of("m", kNats), std::vector<std::string>{"tcp://10.99.0.1:37567"});
+  EXPECT_EQ(records.endpoints_of("m", kNats, DynamoTopic::kForwardPass),
+            std::vector<std::string>{"tcp://10.99.0.1:37567"});
 }
 
 TEST(DynamoRecords, AChannelOverNatsIsASubjectOfTheServer) {
@@ -75,7 +95,7 @@ TEST(DynamoRecords, AChannelOverNatsIsASubjectOfTheServer) {
                       R"("instance_id":5915707931478959,"transport":{"kind":"Nats","config":)"
                       R"({"subject_prefix":"namespace.dynamo.component.backend.endpoint.generate"}}})",
                       records);
-  EXPECT_EQ(records.endpoints_of("m", kNats),
+  EXPECT_EQ(records.endpoints_of("m", kNats, DynamoTopic::kForwardPass),
             std::vector<std::string>{"nats://127.0.0.1:4222/namespace.dynamo.component.backend.endpoint.generate."
                                      "forward-pass-metrics"});
   EXPECT_EQ(records.rejection, "");
@@ -85,8 +105,9 @@ TEST(DynamoRecords, AChannelOverNatsIsASubjectOfTheServer) {
 }
 
 TEST(DynamoRecords, OtherTopicsTransportsAndKeysAreIgnored) {
-  DynamoRecords records = read("v1/event_channels/x",
-                               R"({"topic":"kv-events","transport":{"kind":"Zmq","config":{"endpoint":"tcp://a:1"}}})");
+  DynamoRecords records =
+      read("v1/event_channels/x",
+           R"({"topic":"active_sequences_events","transport":{"kind":"Zmq","config":{"endpoint":"tcp://a:1"}}})");
   add_dynamo_record("v1/event_channels/y",
                     R"({"topic":"forward-pass-metrics","transport":{"kind":"Kafka","config":{}}})", records);
   add_dynamo_record("v1/instances/z", "no JSON", records);
@@ -115,7 +136,7 @@ TEST(DynamoRecords, ReadsAFolderWhoseFilesAreKeys) {
   const auto records = read_dynamo_folder(folder.string());
   ASSERT_TRUE(records);
   EXPECT_EQ(records->workers.size(), 1U);
-  EXPECT_EQ(records->endpoints_of("m", kNats).size(), 1U);
+  EXPECT_EQ(records->endpoints_of("m", kNats, DynamoTopic::kForwardPass).size(), 1U);
   std::filesystem::remove_all(folder);
 }
 

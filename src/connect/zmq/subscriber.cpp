@@ -201,13 +201,14 @@ class ZmqSubscriber final : public Subscriber {
     deliver(source, *framed);
   }
 
-  void deliver(Source& source, const Framed& framed) {
+  void deliver(Source& source, const Framed& framed, bool replayed = false) {
     SubscriberMessage message;
     message.endpoint = source.endpoint;
     message.topic = framed.topic;
     message.publisher = framed.publisher;
     message.sequence = framed.sequence;
     message.payload = framed.payload;
+    message.replayed = replayed;
     if (framed.sequence) {
       if (source.last.size() > kPublishersMax) source.last.clear();
       const auto before = source.last.find(framed.publisher);
@@ -233,7 +234,7 @@ class ZmqSubscriber final : public Subscriber {
     if (from >= next) return;
     const std::vector<Replayed> replayed = request_replay(source.replay, from, next);
     if (replayed.empty()) source.replay_pause = kReplayPause;
-    for (const Replayed& each : replayed) deliver(source, {topic, each.payload, std::nullopt, each.sequence});
+    for (const Replayed& each : replayed) deliver(source, {topic, each.payload, std::nullopt, each.sequence}, true);
   }
 
   // Messages of the range [from, until) that the publisher still has, in order.

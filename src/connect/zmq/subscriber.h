@@ -20,6 +20,7 @@ struct SubscriberMessage {
   std::optional<std::uint64_t> publisher, sequence;
   std::uint64_t lost = 0;  // Messages missing since the last one of this endpoint and publisher.
   bool restarted = false;  // The sequence went back because the publisher restarted.
+  bool replayed = false;   // It was missed and has been requested again.
   bool malformed = false;  // Its frames have an unknown form; only the endpoint is known.
   std::string_view payload;
 };

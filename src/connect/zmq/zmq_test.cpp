@@ -23,7 +23,7 @@ struct Received {
   std::string endpoint, topic, payload;
   std::optional<std::uint64_t> sequence;
   std::uint64_t lost;
-  bool restarted;
+  bool restarted, replayed;
 };
 
 class Inbox {
@@ -33,7 +33,7 @@ class Inbox {
       if (message.malformed) return;
       const std::lock_guard lock(mutex_);
       messages_.push_back({std::string(message.endpoint), std::string(message.topic), std::string(message.payload),
-                           message.sequence, message.lost, message.restarted});
+                           message.sequence, message.lost, message.restarted, message.replayed});
       arrived_.notify_all();
     };
   }
@@ -385,6 +385,8 @@ TEST_P(ReplayTest, MessagesMissingInAGapAreRequestedAgain) {
   ASSERT_EQ(messages.size(), last + 7);
   for (std::size_t i = 0; i < messages.size(); ++i) EXPECT_EQ(messages[i].sequence, i);
   EXPECT_EQ(messages[last + 1].payload, "replayed " + std::to_string(last + 1));
+  EXPECT_TRUE(messages[last + 1].replayed);
+  EXPECT_FALSE(messages[last + 6].replayed);
   EXPECT_EQ(to->counts().lost, 0U);
 }
 
