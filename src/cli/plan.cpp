@@ -36,6 +36,8 @@ namespace {
 
 // Time in which answers that end the planner's streams are sent.
 constexpr core::Duration kAnswersEnd = std::chrono::milliseconds{20};
+// Between looks at the annotations of Kubernetes' objects, which the fleet watches.
+constexpr core::Duration kAnnotations = std::chrono::seconds{1};
 // Longest time to save the policy's state and to give a Lease up at the end.
 constexpr core::Duration kHandOver = std::chrono::seconds{3};
 
@@ -161,9 +163,10 @@ tl::expected<Parsed, int> read_options(const Arguments& arguments, PlanOptions& 
   if (!parsed) return parsed;
   const auto source = source_of(*parsed);
   if (!source) return tl::make_unexpected(source.error());
-  if (const auto read = read_flags(own, *parsed); !read) return tl::make_unexpected(read.error());
-  if (const auto read = configuration::load(loaded.made, loaded.table, *source); !read)
-    return tl::make_unexpected(report_error(read.error()));
+  if (const auto flags = read_flags(own, *parsed); !flags) return tl::make_unexpected(flags.error());
+  auto read = configuration::load(loaded.made, loaded.table, *source);
+  if (!read) return tl::make_unexpected(report_error(read.error()));
+  loaded.reading = *std::move(read);
   if (plan.acts.value_or(false) && plan.engines == EngineHost::kOthers)
     return tl::make_unexpected(report_error(
         {core::ErrorCode::kInvalidInput, "--mode", "can act on --engines local and --engines kubernetes only", {}}));
@@ -237,6 +240,7 @@ int run_planner(const Arguments& arguments) {
   if (!run) return report_input_error(run.error());
   auto options = make_daemon_options(plan, *run);
   if (!options) return report_input_error(options.error());
+  name_variants(plan, made, *run, *options);
   const bool local = plan.engines == EngineHost::kLocal;
 
   net::Loop loop;
@@ -363,12 +367,14 @@ int run_planner(const Arguments& arguments) {
     daemon.end([&, once] { leadership == nullptr ? once() : leadership->end(once); });
   };
   reloader.reloads(daemon, board.get());
+  const net::Loop::Timer annotations = loop.every(kAnnotations, [&] { reloader.follow_annotations(); });
   if (const int code = print(
           fmt::format("planner ready, {} {}, {}\n", acts ? "acting on" : "observing", host_name(plan.engines), where));
       code != kGood)
     return code;
   log_start(log, "plan");
   loop.run();
+  loop.cancel(annotations);
   return log_stop(log, "plan", cause, kGood);
 }
 

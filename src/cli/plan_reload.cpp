@@ -1,5 +1,7 @@
 #include "cli/plan_reload.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -39,7 +41,55 @@ void copy_reloadable(const configuration::Configuration& from, configuration::Co
 
 PlannerReloader::PlannerReloader(const PlanOptions& plan, const LoadedConfiguration& started, const Parsed& parsed,
                                  logging::Logger& log)
-    : plan_(plan), parsed_(parsed), log_(log), current_(started.made) {}
+    : plan_(plan), parsed_(parsed), log_(log), current_(started.made) {
+  if (started.reading) read_given(*started.reading, started.made.run.pools.size());
+}
+
+void PlannerReloader::read_given(const options::Reading& reading, std::size_t pools) {
+  model_is_given_ = reading.given("model");
+  given_.assign(pools, {});
+  for (std::size_t i = 0; i < pools; ++i)
+    for (const char* key : {"min_replicas", "max_replicas", "price"})
+      if (reading.given(key) || reading.given(fmt::format("pools[{}].{}", i, key))) given_[i].insert(key);
+}
+
+void PlannerReloader::annotate(simulation::RunOptions& run) {
+  std::vector<signals::Pool> pools{run.pools.begin(), run.pools.end()};
+  const auto is_given = [this](std::size_t pool, std::string_view key) {
+    return key == "model" ? model_is_given_ : given_.at(pool).contains(key);
+  };
+  annotation_log_.write(controller::apply_annotations(annotations_, is_given, pools, run.model), log_);
+  for (std::size_t i = 0; i < pools.size(); ++i) static_cast<signals::Pool&>(run.pools[i]) = std::move(pools[i]);
+}
+
+void PlannerReloader::follow_annotations() {
+  if (daemon_ == nullptr) return;
+  std::vector<std::vector<connect::VariantAnnotations>> annotations;
+  for (std::size_t i = 0; i < daemon_->options().pools.size(); ++i) {
+    annotations.push_back(daemon_->fleet().annotations(i));
+    controller::check_models(controller::models_of(daemon_->gateway()), annotations.back());
+  }
+  if (annotations == annotations_) return;
+  annotations_ = std::move(annotations);
+  auto run = replay::make_run_options(current_.made.run);
+  if (!run) return;  // It was valid before.
+  annotate(*run);
+  const controller::DaemonOptions& now = daemon_->options();
+  const bool is_same =
+      run->model == now.model && std::equal(run->pools.begin(), run->pools.end(), now.pools.begin(), now.pools.end(),
+                                            [](const signals::Pool& left, const signals::Pool& right) {
+                                              return left.min_replicas == right.min_replicas &&
+                                                     left.max_replicas == right.max_replicas &&
+                                                     left.price_per_gpu_hour == right.price_per_gpu_hour;
+                                            });
+  if (is_same) return;
+  auto options = make_daemon_options(plan_, *run);
+  auto policy = make_live_policy(plan_, current_.made, *run);
+  if (options && policy)
+    daemon_->reconfigure(*std::move(options), *std::move(policy), false);
+  else
+    log_problems(log_, parsed_.value_of("--config"), {options ? policy.error() : options.error()});
+}
 
 void PlannerReloader::reloads(controller::PlannerDaemon& daemon, dashboard::Dashboard* board) {
   daemon_ = &daemon;
@@ -58,8 +108,10 @@ options::Problems PlannerReloader::apply() {
   LoadedConfiguration merged{current_.made};
   copy_reloadable(next.made, merged.made);
 
-  const auto run = replay::make_run_options(merged.made.run);
+  auto run = replay::make_run_options(merged.made.run);
   if (!run) return {run.error()};
+  read_given(*next.reading, run->pools.size());
+  annotate(*run);
   auto options = make_daemon_options(plan_, *run);
   if (!options) return {options.error()};
   auto policy = make_live_policy(plan_, merged.made, *run);

@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "cli/gateway_setup.h"
+#include "connect/kubernetes/access.h"
+#include "connect/kubernetes/scale_target.h"
 #include "net/tls.h"
 #include "options/values.h"
 #include "replay/capacities.h"
@@ -99,6 +101,11 @@ options::Table plan_table(PlanOptions& made) {
       .add({"", "--bind-engines", "local engines are killed if the planner dies without ending them"},
            boolean(made.bind_engines))
       .implies("true");
+  table
+      .add({"", "--wva-metrics",
+            "publish wva_desired_replicas and its like, for what was made for llm-d's workload-variant-autoscaler"},
+           boolean(made.wva_metrics))
+      .implies("true");
   table.add({"", "--policy", "autoscaling policy"}, text(made.policy)).placeholder("NAME");
   add_autoscalers(table, made.autoscalers);
   add_cluster(table, made.cluster);
@@ -139,6 +146,22 @@ core::Result<void> resolve_gateway(PlanOptions& plan) {
   if (!addresses) return core::invalid_input("--gateway", addresses.error().message());
   plan.gateway = addresses->front().text();
   return {};
+}
+
+void name_variants(const PlanOptions& plan, const configuration::Configuration& made, const simulation::RunOptions& run,
+                   controller::DaemonOptions& options) {
+  if (!plan.wva_metrics) return;
+  options.variant_namespace = made.gateway.discovery.pods.in_namespace;
+  if (plan.engines == EngineHost::kKubernetes && options.variant_namespace.empty()) {
+    const std::string& kubeconfig =
+        plan.autoscalers.kubeconfig.empty() ? made.gateway.discovery.pods.kubeconfig : plan.autoscalers.kubeconfig;
+    if (const auto access = connect::find_kubernetes_access(kubeconfig))
+      options.variant_namespace = access->default_namespace;
+  }
+  for (const simulation::PoolSpec& pool : run.pools) {
+    const auto target = connect::parse_scale_target(pool.kubernetes);
+    options.variant_names.push_back(!pool.kubernetes.empty() && target ? target->name : pool.name);
+  }
 }
 
 core::Result<controller::DaemonOptions> make_daemon_options(const PlanOptions& plan,

@@ -37,6 +37,7 @@ struct PlanOptions {
   std::string state_folder;  // Empty: penstock-state, if it starts engines.
   actuation::PortRange ports{9000, 9899};
   bool keep_engines = false, bind_engines = false;
+  bool wva_metrics = false;
   std::string policy{configuration::kPenstock};
 };
 
@@ -52,6 +53,10 @@ struct PlanOptions {
 
 // Replaces a host name in `gateway` by its address, which the resolver of the system knows. It blocks.
 [[nodiscard]] core::Result<void> resolve_gateway(PlanOptions& plan);
+
+// Sets the names of the series wva_*, if they are asked for.
+void name_variants(const PlanOptions& plan, const configuration::Configuration& made, const simulation::RunOptions& run,
+                   controller::DaemonOptions& options);
 
 // Also reads the credentials for the gateway's admin address.
 [[nodiscard]] core::Result<controller::DaemonOptions> make_daemon_options(const PlanOptions& plan,

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "options/yaml.h"
 
 namespace penstock::cli {
@@ -26,7 +28,9 @@ options::Problems read_again(const Parsed& parsed, LoadedConfiguration& next) {
     if (!text) return {text.error()};
     source.yaml = *std::move(text);
   }
-  if (const auto read = configuration::load(next.made, next.table, source); !read) return read.error();
+  auto read = configuration::load(next.made, next.table, source);
+  if (!read) return read.error();
+  next.reading = *std::move(read);
   return {};
 }
 

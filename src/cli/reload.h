@@ -1,6 +1,7 @@
 // Reads the configuration of a running process again.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -10,6 +11,7 @@
 #include "configuration/configuration.h"
 #include "core/result.h"
 #include "logging/log.h"
+#include "options/reading.h"
 #include "options/table.h"
 
 namespace penstock::cli {
@@ -22,6 +24,7 @@ struct LoadedConfiguration {
 
   configuration::Configuration made;
   options::Table table = configuration::configuration_table(made);
+  std::optional<options::Reading> reading;  // Empty before it is loaded.
 };
 
 // Returns everything that is wrong with the flags and the file of --config as they are now.

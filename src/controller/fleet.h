@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "connect/kubernetes/event_writer.h"
+#include "connect/kubernetes/variant_annotations.h"
 #include "controller/fleet_events.h"
 #include "controller/gateway_feed.h"
 #include "core/time.h"
@@ -58,6 +59,8 @@ class Fleet {
   [[nodiscard]] virtual std::optional<connect::ObjectReference> target_object(std::size_t) const {
     return std::nullopt;
   }
+  // What annotations of llm-d say of a pool: those of its autoscaler first, then those of its target.
+  [[nodiscard]] virtual std::vector<connect::VariantAnnotations> annotations(std::size_t) const { return {}; }
   // Replicas that the gateway lists and that belong to no pool.
   [[nodiscard]] virtual std::size_t left_out() const { return 0; }
 };

@@ -444,6 +444,18 @@ std::vector<ReplicaView> KubernetesFleet::replicas(std::size_t index) const {
   return views;
 }
 
+std::vector<connect::VariantAnnotations> KubernetesFleet::annotations(std::size_t index) const {
+  const Pool& pool = *pools_[index];
+  std::vector<connect::VariantAnnotations> made;
+  for (const auto& [key, autoscaler] : autoscalers_->all())
+    if (autoscaler.annotations && scales(autoscaler, pool.configured.target)) made.push_back(*autoscaler.annotations);
+  if (const connect::ScaledObject* object = object_of(pool)) {
+    made.push_back(object->annotations);
+    made.back().object = to_string(pool.configured.target);
+  }
+  return made;
+}
+
 std::optional<report::PodScaling> KubernetesFleet::scaling(std::size_t index) const {
   const Pool& pool = *pools_[index];
   report::PodScaling made;

@@ -71,6 +71,7 @@ class KubernetesFleet final : public Fleet {
   }
   [[nodiscard]] const std::vector<FleetEvent>& events() const override { return events_.all(); }
   [[nodiscard]] std::optional<report::PodScaling> scaling(std::size_t pool) const override;
+  [[nodiscard]] std::vector<connect::VariantAnnotations> annotations(std::size_t pool) const override;
 
  private:
   struct Replica {  // A pod.

@@ -326,6 +326,23 @@ TEST_F(KubernetesFleetTest, AnotherClientIsNamedAndNotFought) {
   ASSERT_TRUE(until([&] { return cluster.pods() == 3; })) << "after manual_hold the planner goes on";
 }
 
+TEST_F(KubernetesFleetTest, AnnotationsOfItsAutoscalerAndOfTheTargetAreFollowed) {
+  ASSERT_TRUE(until([&] { return fleet->unknown_because().empty(); }));
+  ASSERT_EQ(fleet->annotations(0).size(), 1U);
+  EXPECT_EQ(fleet->annotations(0)[0].object, "deployments.apps \"chat\"");
+  const Json target = {{"apiVersion", "apps/v1"}, {"kind", "Deployment"}, {"name", "chat"}};
+  Json autoscaler = {
+      {"metadata", {{"annotations", {{"llm-d.ai/managed", "true"}, {"llm-d.ai/model-id", "org/model"}}}}},
+      {"spec", {{"scaleTargetRef", target}, {"minReplicas", 2}, {"maxReplicas", 9}}}};
+  cluster.set("horizontalpodautoscalers", "chat-hpa", autoscaler);
+  ASSERT_TRUE(until([&] { return fleet->annotations(0).size() == 2; }));
+  EXPECT_EQ(fleet->annotations(0)[0].model, "org/model");
+  EXPECT_EQ(fleet->annotations(0)[0].max_replicas, 9U);
+  autoscaler["spec"]["scaleTargetRef"]["name"] = "other";
+  cluster.set("horizontalpodautoscalers", "chat-hpa", autoscaler);
+  ASSERT_TRUE(until([&] { return fleet->annotations(0).size() == 1; }));
+}
+
 TEST_F(KubernetesFleetTest, NothingIsWrittenWhileAnotherPlannerLeads) {
   leads = false;
   fleet->set_target(0, 6);

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <utility>
 
+#include "controller/annotated_pools.h"
 #include "decision/figures.h"
 #include "net/fetch.h"
 #include "telemetry/exposition_writer.h"
@@ -99,14 +100,18 @@ void PlannerDaemon::reconfigure(DaemonOptions options, std::unique_ptr<decision:
   for (std::size_t pool = 0; pool < options_.pools.size(); ++pool) {
     options_.pools[pool].min_replicas = options.pools[pool].min_replicas;
     options_.pools[pool].max_replicas = options.pools[pool].max_replicas;
+    options_.pools[pool].price_per_gpu_hour = options.pools[pool].price_per_gpu_hour;
   }
+  control_loop_.set_prices(prices(options_));
+  const bool is_judged_anew = slo_changed || options.model != options_.model;
+  options_.model = std::move(options.model);
   options_.slo = std::move(options.slo);
   options_.gateway_authorization = std::move(options.gateway_authorization);
   options_.gateway_tls = std::move(options.gateway_tls);
   policy_ = policy.get();
   if (const auto restored = control_loop_.replace(*policy_); !restored) keeper_.log_restored(restored);
   reloaded_policy_ = std::move(policy);
-  if (!slo_changed) return;
+  if (!is_judged_anew) return;
   traffic_ = TrafficRecorder{traffic_options()};
   next_event_ = 0;
 }
@@ -392,6 +397,13 @@ std::string PlannerDaemon::metrics_text(telemetry::ExpositionFormat format) cons
     metrics.scaling.push_back({totals.pool, totals.events, totals.ends});
   for (std::size_t pool = 0; pool < options_.pools.size(); ++pool)
     if (auto scaling = fleet_.scaling(pool)) metrics.pods.push_back(*std::move(scaling));
+  if (!options_.variant_namespace.empty())
+    for (std::size_t pool = 0; pool < options_.pools.size(); ++pool) {
+      const std::string& name = options_.pools[pool].name;
+      metrics.variants.push_back(variant_of(fleet_.annotations(pool), name,
+                                            pool < options_.variant_names.size() ? options_.variant_names[pool] : name,
+                                            options_.variant_namespace));
+    }
   metrics.data = {
       .state = data_, .gateway_up = gateway_up(), .has_target = has_target(), .replicas_left_out = fleet_.left_out()};
   if (options_.leadership != nullptr) metrics.data->leads = leads();

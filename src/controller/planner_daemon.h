@@ -35,8 +35,11 @@ namespace penstock::controller {
 struct DaemonOptions {
   std::vector<signals::Pool> pools;  // One aggregated pool, or one prefill and one decode pool.
   signals::SloPolicy slo;
-  double kv_bytes_per_token = 131'072.0;         // For token metrics in bytes.
-  std::string model;                             // The model of the requests and replicas; empty for all models.
+  double kv_bytes_per_token = 131'072.0;  // For token metrics in bytes.
+  std::string model;                      // The model of the requests and replicas; empty for all models.
+  // Of the series wva_*, by pool, unless annotations name others; no namespace: there are no such series.
+  std::vector<std::string> variant_names{};
+  std::string variant_namespace{};
   bool observe_only = true;                      // Decisions are recorded and change nothing.
   net::Address gateway;                          // Its admin address.
   std::string gateway_authorization;             // Value of the Authorization field for it; empty: none.
@@ -76,9 +79,9 @@ class PlannerDaemon {
   PlannerDaemon(const PlannerDaemon&) = delete;
   PlannerDaemon& operator=(const PlannerDaemon&) = delete;
 
-  // Puts bounds of pools, the SLO and credentials in force; all other options stay. The policy, whose interval and
-  // memory are those of the former one, continues in its state. After a change of the SLO, traffic is judged anew as
-  // far as the gateway remembers it.
+  // Puts bounds and prices of pools, the model, the SLO and credentials in force; all other options stay. The policy,
+  // whose interval and memory are those of the former one, continues in its state. After a change of the SLO or the
+  // model, traffic is judged anew as far as the gateway remembers it.
   void reconfigure(DaemonOptions options, std::unique_ptr<decision::Policy> policy, bool slo_changed);
 
   // To be called when the leadership has changed.

@@ -64,6 +64,9 @@ class DecisionLoop {
   // other policy, which then begins anew.
   [[nodiscard]] core::Result<void> replace(Policy& policy);
 
+  // The cost of the GPU time so far and from now on.
+  void set_prices(std::vector<double> per_gpu_hour) { totals_.set_prices(std::move(per_gpu_hour)); }
+
   // Over all ticks so far.
   [[nodiscard]] std::uint64_t changes() const { return changes_; }
   // Growth after shrinking of the same pool, or the reverse.

@@ -29,6 +29,8 @@ class DecisionTotals {
   // `prices_per_gpu_hour` by pool; without one there is no cost.
   explicit DecisionTotals(std::vector<double> prices_per_gpu_hour = {}) : prices_(std::move(prices_per_gpu_hour)) {}
 
+  void set_prices(std::vector<double> per_gpu_hour) { prices_ = std::move(per_gpu_hour); }
+
   // GPU time runs from the observation before to this one, for the replicas that this one shows: starting, ready and
   // draining ones are all paid for. A clock that steps back adds nothing.
   void count(const signals::Observation& observation, const Decision& decision);

@@ -9,8 +9,7 @@
 #include <initializer_list>
 #include <set>
 
-#include "report/format.h"
-#include "report/metrics_figures.h"
+#include "report/family_writer.h"
 #include "telemetry/exposition_writer.h"
 
 namespace penstock::report {
@@ -23,70 +22,8 @@ using signals::PoolObservation;
 using F = MetricFigures;
 using P = PoolFigures;
 using E = EngineFigures;
-using Labels = std::initializer_list<telemetry::Label>;
 constexpr std::size_t kCandidatesMax = 64;  // The first ones are exported: each is a series.
 
-// Adds the samples of one family. A value that is unknown or not finite is left out.
-class Samples {
- public:
-  Samples(std::string_view name, std::string_view type, std::string_view help, telemetry::ExpositionWriter& writer)
-      : name_(name), writer_(writer) {
-    writer_.family(name, type, help);
-  }
-
-  void add(std::optional<double> value, Labels labels = {}) {
-    if (!value || !std::isfinite(*value)) return;
-    std::vector<telemetry::Label> all;
-    if (!policy_.empty()) all.emplace_back("policy", policy_);
-    all.insert(all.end(), labels.begin(), labels.end());
-    writer_.sample(printable(telemetry::format_labels(all)), *value);
-  }
-  void of_policy(std::string_view policy) { policy_ = policy; }
-
-  // An enum as Prometheus' clients write it: every state is a series, and the current one is 1. Their label has the
-  // name of the metric; `state` is the label of their documentation. Queries by either find it.
-  template <class States, class State>
-  void add_states(const States& states, const std::optional<State>& current) {
-    if (!current) return;
-    for (std::size_t i = 0; i < states.size(); ++i)
-      add(i == static_cast<std::size_t>(*current) ? 1.0 : 0.0, {{"state", states[i]}, {name_, states[i]}});
-  }
-
- private:
-  std::string_view name_, policy_;
-  telemetry::ExpositionWriter& writer_;
-};
-
-// Adds the samples of a family, whose labels are named.
-struct FamilyWriter {
-  std::string_view labels;
-  void (*add)(const F&, Samples&);
-};
-// Writers of one figure, of the run, of a forecast, and of figures by pool, engine and candidate.
-template <auto get>
-constexpr FamilyWriter kOne{"", [](const F& f, Samples& s) { s.add(std::invoke(get, f)); }};
-template <auto get>
-constexpr FamilyWriter kRun{"", [](const F& f, Samples& s) { s.add(std::invoke(get, f.from)); }};
-template <auto get>
-constexpr FamilyWriter kForecast{"", [](const F& f, Samples& s) { s.add(std::invoke(get, f.forecast)); }};
-template <auto latency>
-constexpr FamilyWriter kLimit{"", [](const F& f, Samples& s) {
-                                if (f.from.slo) s.add(core::to_milliseconds((*f.from.slo).*latency));
-                              }};
-template <auto get>
-constexpr FamilyWriter kPools{"pool", [](const F& f, Samples& s) {
-                                for (const P& pool : f.pools) s.add(std::invoke(get, pool), {{"pool", pool.seen.name}});
-                              }};
-template <auto get>
-constexpr FamilyWriter kSeen = kPools<[](const P& pool) { return pool.seen.*get; }>;
-template <auto get>
-constexpr FamilyWriter kDecided = kPools<[](const P& pool) { return pool.decided.*get; }>;
-template <auto get>
-constexpr FamilyWriter kEngines{
-    "worker_id, dp_rank", [](const F& f, Samples& s) {
-      for (const E& engine : f.engines)
-        s.add(std::invoke(get, engine), {{"worker_id", engine.worker_id}, {"dp_rank", "0"}});
-    }};
 // A fleet is one label: "prefill=2,decode=4".
 template <auto get>
 constexpr FamilyWriter kCandidates{
@@ -203,6 +140,26 @@ constexpr FamilyWriter kUncalibrated =
 constexpr FamilyWriter kEndToEndLimit{"", [](const F& f, Samples& s) {
                                         if (f.from.slo && f.from.slo->e2e) s.add(core::to_seconds(*f.from.slo->e2e));
                                       }};
+// Under WVA's names. Like WVA, the ratio of a variant without replicas is the number that it should have.
+template <auto get>
+constexpr FamilyWriter kVariants{
+    "variant_name, namespace, accelerator_type", [](const F& f, Samples& s) {
+      for (const P& pool : f.pools)
+        for (const Variant& variant : f.from.variants)
+          if (variant.pool == pool.seen.name)
+            s.add(std::invoke(get, pool),
+                  {{"variant_name", variant.name},
+                   {"namespace", variant.in_namespace},
+                   {"accelerator_type", variant.accelerator.empty() ? "unresolved" : variant.accelerator}});
+    }};
+constexpr auto kCurrentReplicas = [](const P& pool) {
+  return static_cast<double>(pool.seen.starting) + pool.seen.ready + pool.seen.draining;
+};
+constexpr auto kDesiredReplicas = [](const P& pool) { return static_cast<double>(pool.decided.target); };
+constexpr auto kDesiredRatio = [](const P& pool) {
+  return kDesiredReplicas(pool) / std::max(1.0, kCurrentReplicas(pool));
+};
+
 // A figure that a ready replica has sent in the last 30 s.
 template <auto kFigure>
 constexpr FamilyWriter kReady{
@@ -232,6 +189,7 @@ constexpr FamilyWriter kDataStates{"state", [](const F& f, Samples& s) {
 enum class Needs : std::uint8_t {
   kNothing,
   kData,    // An answer of the gateway: traffic, and replicas that only the gateway knows.
+  kFleet,   // The fleet and its gateway are known.
   kTarget,  // A target that another system may follow.
 };
 
@@ -242,7 +200,9 @@ struct Family {
 
   [[nodiscard]] bool is_known(const PlannerMetrics& from) const {
     if (!from.data || needs == Needs::kNothing) return true;
-    return needs == Needs::kTarget ? from.data->has_target : from.data->state != signals::DataState::kNoGateway;
+    if (needs == Needs::kTarget) return from.data->has_target;
+    if (needs == Needs::kFleet && from.data->state == signals::DataState::kNoFleet) return false;
+    return from.data->state != signals::DataState::kNoGateway;
   }
 
   [[nodiscard]] std::string_view type() const { return name.ends_with("_total") ? "counter" : "gauge"; }
@@ -305,6 +265,12 @@ constexpr auto kFamilies = std::to_array<Family>({
      kEngines<&E::queued_kv_tokens>, Needs::kData},
     {"dynamo_planner_engine_inflight_decode_kv_tokens", "KV tokens of sequences that decode at an engine",
      kEngines<&E::scheduled_kv_tokens>, Needs::kData},
+    // Under the names of llm-d's workload-variant-autoscaler, for pools of Kubernetes.
+    {"wva_current_replicas", "Replicas of the variant: starting, ready and draining", kVariants<kCurrentReplicas>,
+     Needs::kFleet},
+    {"wva_desired_replicas", "Target replicas of the last decision", kVariants<kDesiredReplicas>, Needs::kTarget},
+    {"wva_desired_ratio", "Target replicas divided by the current ones; without any, the target",
+     kVariants<kDesiredRatio>, Needs::kTarget},
     // Penstock's own.
     {"penstock_gateway_up", "1 if the last answers of the gateway could be read, else 0", kGatewayUp},
     {"penstock_leader",
@@ -441,7 +407,10 @@ std::string metrics_markdown() {
       "as\n"
       "the metric, as Prometheus' Python client writes it. `penstock replay --metrics FILE` writes all of them as "
       "they\n"
-      "stand at the end of a run, with one more label, `policy`.\n\n"
+      "stand at the end of a run, with one more label, `policy`. The series `wva_*` have the names and labels of "
+      "llm-d's\n"
+      "workload-variant-autoscaler and need `penstock plan --wva-metrics`; see [Migrate from "
+      "WVA](../migrate-from-wva.md).\n\n"
       "| series | type | labels | meaning |\n|---|---|---|---|\n";
   for (const Family& family : kFamilies)
     page += fmt::format("| `{}` | {} | {} | {} |\n", family.name, family.type(), family.writer.labels, family.help);

@@ -39,6 +39,11 @@ struct PodScaling {
   std::vector<std::pair<std::string, double>> start_up_s{};  // Statistic and value; empty: nothing is learned yet.
 };
 
+// A pool as llm-d's workload-variant-autoscaler (WVA) names it.
+struct Variant {
+  std::string pool, name, in_namespace, accelerator;
+};
+
 // What a planner of live traffic sees of its gateway and its fleet.
 struct DataSources {
   signals::DataState state = signals::DataState::kKnown;
@@ -61,6 +66,7 @@ struct PlannerMetrics {
   std::optional<double> gpu_hours{};  // Of a policy that never decides; otherwise `totals` has them.
   std::vector<ScalingCount> scaling{};
   std::vector<PodScaling> pods{};
+  std::vector<Variant> variants{};    // Empty: there are no series of WVA.
   std::optional<DataSources> data{};  // Empty in a replay.
 };
 

@@ -406,6 +406,34 @@ TEST(Metrics, AMeteredPolicyIsThatPolicyAndKeepsItsLastDecision) {
     EXPECT_TRUE(has_line(text, line)) << line << "\n" << text;
 }
 
+TEST(Metrics, PoolsOfKubernetesHaveTheSeriesOfWva) {
+  const Scene scene;
+  PlannerMetrics metrics = scene.metrics();
+  EXPECT_EQ(to_prometheus_text(metrics).find("wva_"), std::string::npos) << "only with a namespace";
+  metrics.variants = {{"default", "chat-hpa", "llm", "H100"}};
+  metrics.data = DataSources{};
+  const std::string labels = "{variant_name=\"chat-hpa\",namespace=\"llm\",accelerator_type=\"H100\"}";
+  std::string text = to_prometheus_text(metrics);
+  for (const std::string& line : {"wva_current_replicas" + labels + " 3", "wva_desired_replicas" + labels + " 4",
+                                  "wva_desired_ratio" + labels + " 1.3333333333333333"})
+    EXPECT_TRUE(has_line(text, line)) << line << "\n" << text;
+
+  metrics.variants[0].accelerator.clear();
+  metrics.observation.pools[0].ready = metrics.observation.pools[0].starting = 0;
+  text = to_prometheus_text(metrics);
+  EXPECT_TRUE(has_line(
+      text, "wva_desired_ratio{variant_name=\"chat-hpa\",namespace=\"llm\",accelerator_type=\"unresolved\"} 4"));
+
+  metrics.data->has_target = false;  // A follower, or without data.
+  text = to_prometheus_text(metrics);
+  EXPECT_EQ(text.find("wva_desired"), std::string::npos);
+  EXPECT_NE(text.find("wva_current"), std::string::npos);
+  for (const signals::DataState state : {signals::DataState::kNoGateway, signals::DataState::kNoFleet}) {
+    metrics.data->state = state;
+    EXPECT_EQ(to_prometheus_text(metrics).find("wva_"), std::string::npos) << to_string(state);
+  }
+}
+
 TEST(Metrics, TheReferencePageIsUpToDate) {
   const auto path = std::filesystem::path(__FILE__).parent_path() / "../../docs/reference/metrics.md";
   if (std::getenv("PENSTOCK_UPDATE_GOLDEN") != nullptr) std::ofstream(path, std::ios::binary) << metrics_markdown();

@@ -122,6 +122,7 @@ ScaledObject parse_scaled_object(const Json& object) {
   }
   std::sort(writers.begin(), writers.end());
   for (auto& [time, name] : writers) made.writers.push_back(std::move(name));
+  made.annotations = target_annotations(object);
   return made;
 }
 
@@ -136,6 +137,7 @@ HorizontalAutoscaler parse_horizontal_autoscaler(const Json& object) {
   made.target_group = version.substr(0, version.find('/') == std::string::npos ? 0 : version.find('/'));
   made.target_kind = json_text(target, "kind");
   made.target_name = json_text(target, "name");
+  made.annotations = autoscaler_annotations(object);
   return made;
 }
 

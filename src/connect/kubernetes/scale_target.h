@@ -3,12 +3,14 @@
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "connect/kubernetes/api_call.h"
 #include "connect/kubernetes/label_selector.h"
+#include "connect/kubernetes/variant_annotations.h"
 #include "core/result.h"
 
 namespace penstock::connect {
@@ -34,12 +36,14 @@ struct ScaledObject {
   std::string version;  // resourceVersion.
   std::string uid{};
   std::vector<std::string> writers{};  // Managers of spec.replicas, the latest last.
+  VariantAnnotations annotations{};
 };
 [[nodiscard]] ScaledObject parse_scaled_object(const nlohmann::json& object);
 
 struct HorizontalAutoscaler {
   std::string title;  // HorizontalPodAutoscaler "chat", or the name and kind of its owner, such as a ScaledObject.
   std::string target_group, target_kind, target_name;
+  std::optional<VariantAnnotations> annotations{};  // If it is one of llm-d.
 };
 [[nodiscard]] HorizontalAutoscaler parse_horizontal_autoscaler(const nlohmann::json& object);
 [[nodiscard]] bool scales(const HorizontalAutoscaler& autoscaler, const ScaleTarget& target);
