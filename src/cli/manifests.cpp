@@ -22,7 +22,7 @@ namespace {
 
 using deployment::Autoscaler;
 
-constexpr std::uint32_t kGatewaysMax = 100;
+constexpr std::uint32_t kReplicasMax = 100;
 constexpr std::size_t kCaBytesMax = 256 * 1024;
 
 struct ManifestOptions {
@@ -45,8 +45,8 @@ options::Table manifests_table(ManifestOptions& made) {
       .by_default("penstock-gateway or penstock-planner");
   table.add({"", "--pod-monitor", "add a PodMonitor for the operator of Prometheus"}, boolean(made.pod_monitor))
       .implies("true");
-  table.group("Gateway");
-  table.add({"", "--replicas", "gateways; a planner observes one of them"}, count(made.replicas, 1, kGatewaysMax));
+  table.add({"", "--replicas", "pods; of several planners one leads, and each observes one of several gateways"},
+            count(made.replicas, 1, kReplicasMax));
   table.group("Planner");
   table.add({"", "--gateway", "admin address of the gateway, HOST:PORT"}, address(made.gateway))
       .by_default("penstock-gateway-admin.NAMESPACE.svc:8081");
@@ -185,8 +185,6 @@ options::Problems check_flags(const ManifestOptions& flags, const Parsed& parsed
   for (const char* flag : {"--gateway", "--autoscaler", "--ca"})
     if (is_gateway && parsed.has(flag))
       problems.push_back({core::ErrorCode::kInvalidInput, flag, "is of `penstock manifests planner`", {}});
-  if (!is_gateway && parsed.has("--replicas"))
-    problems.push_back({core::ErrorCode::kInvalidInput, "--replicas", "is of `penstock manifests gateway`", {}});
   if (flags.autoscaler == Autoscaler::kHpa && flags.ca_file.empty())
     problems.push_back({core::ErrorCode::kInvalidInput, "--ca", "is missing",
                         "name the PEM file of the CA that signed tls.crt of the Secret " + flags.name + "-secrets"});
@@ -283,6 +281,7 @@ deployment::PlannerManifest planner_manifest(const ManifestOptions& flags, const
   static_cast<deployment::ProgramManifest&>(planner) = std::move(program);
   Needs needs{reading, planner};
   needs.planner(made);
+  planner.replicas = flags.replicas;
   planner.gateway = flags.gateway;
   if (planner.gateway.empty()) planner.gateway = fmt::format("penstock-gateway-admin.{}.svc:8081", flags.in_namespace);
   planner.autoscaler = flags.autoscaler;
@@ -302,6 +301,14 @@ deployment::PlannerManifest planner_manifest(const ManifestOptions& flags, const
     const std::string& pods = made.gateway.discovery.pods.in_namespace;
     planner.access = deployment::scaling_access(pods.empty() ? flags.in_namespace : pods, resources);
     for (const char* argument : {"--engines", "kubernetes"}) planner.arguments.emplace_back(argument);
+  }
+  if (planner.replicas > 1) {
+    auto rules =
+        deployment::leader_election_access(planner.in_namespace, planner.name, planner.name + deployment::kStateSuffix);
+    // The targets may be in the same namespace, and one rule for Events is enough.
+    for (deployment::AccessRule& rule : rules)
+      if (std::find(planner.access.begin(), planner.access.end(), rule) == planner.access.end())
+        planner.access.push_back(std::move(rule));
   }
   if (!made.gateway.admin.tls_certificate.empty())
     reading.report("gateway.admin_tls.certificate", "a planner verifies it for an address, which a Service changes",

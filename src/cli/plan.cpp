@@ -23,6 +23,7 @@
 #include "controller/local_fleet.h"
 #include "controller/observed_fleet.h"
 #include "controller/planner_daemon.h"
+#include "controller/shared_targets.h"
 #include "core/enum_names.h"
 #include "dashboard/dashboard.h"
 #include "net/signals.h"
@@ -38,6 +39,8 @@ namespace {
 constexpr core::Duration kAnswersEnd = std::chrono::milliseconds{20};
 // Between looks at the annotations of Kubernetes' objects, which the fleet watches.
 constexpr core::Duration kAnnotations = std::chrono::seconds{1};
+// Between looks at the targets that the leader publishes when they have changed.
+constexpr core::Duration kPublishing = std::chrono::milliseconds{200};
 // Longest time to save the policy's state and to give a Lease up at the end.
 constexpr core::Duration kHandOver = std::chrono::seconds{3};
 
@@ -353,11 +356,15 @@ int run_planner(const Arguments& arguments) {
   auto autoscalers = Autoscalers::open(plan.autoscalers, loop, client, daemon, log);
   if (!autoscalers) return report_input_error(autoscalers.error());
   on_end = [&] { autoscalers->drain(); };
-  if (leadership != nullptr)
+  net::Loop::Timer publishing = 0;
+  if (leadership != nullptr) {
     leadership->on_change([&] {
       leads() ? on_lead() : autoscalers->disconnect();
       daemon.follow_leadership();
     });
+    leadership->publish([&] { return controller::format_targets(daemon.recommended()); });
+    publishing = loop.every(kPublishing, [&] { leadership->publish_now(); });
+  }
   net::Loop::Timer hand_over_ends = 0;
   hand_over = [&](const std::function<void()>& done) {
     const auto once = [&, done] {
@@ -375,6 +382,7 @@ int run_planner(const Arguments& arguments) {
   log_start(log, "plan");
   loop.run();
   loop.cancel(annotations);
+  if (publishing != 0) loop.cancel(publishing);
   return log_stop(log, "plan", cause, kGood);
 }
 

@@ -22,7 +22,11 @@ core::Result<std::unique_ptr<LeaderElection>> LeaderElection::start(net::Loop& l
   made->api_ = *std::move(started);
   made->election_ = std::make_unique<connect::LeaseElection>(
       loop, *made->api_, std::move(options.lease), std::move(lease),
-      connect::LeaseElection::Listener{[raw = made.get()] { raw->follow(); }, failed});
+      connect::LeaseElection::Listener{[raw = made.get()] { raw->follow(); }, failed,
+                                       [raw = made.get()] {
+                                         raw->published_ = raw->targets_ ? raw->targets_() : std::string{};
+                                         return raw->published_;
+                                       }});
   return made;
 }
 
@@ -42,6 +46,10 @@ void LeaderElection::follow() {
   }
   led_ = leads;
   if (changed_ && !is_ending_) changed_();
+}
+
+void LeaderElection::publish_now() {
+  if (targets_ && may_act() && targets_() != published_) election_->publish_note();
 }
 
 void LeaderElection::write_event(const char* action, const char* what) {

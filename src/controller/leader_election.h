@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "connect/kubernetes/client.h"
 #include "connect/kubernetes/event_writer.h"
@@ -36,12 +37,18 @@ class LeaderElection final : public Leadership {
 
   // `changed` comes after each change of may_act() and leader(), never within this call.
   void on_change(std::function<void()> changed) { changed_ = std::move(changed); }
+  // The targets of this planner while it leads, which the others then give as well.
+  void publish(std::function<std::string()> targets) { targets_ = std::move(targets); }
+  // Writes them now, not only with the next renewal.
+  void publish_now();
   // Stops acting and gives the Lease up; `done` comes after that, or once another planner need not wait any longer.
   void end(std::function<void()> done);
 
   [[nodiscard]] bool may_act() const override { return election_->leads(); }
   [[nodiscard]] std::uint64_t term() const override { return election_->term(); }
   [[nodiscard]] std::string leader() const override { return election_->holder(); }
+  [[nodiscard]] bool follows() const override { return election_->follows(); }
+  [[nodiscard]] std::string targets_of_leader() const override { return election_->leader_note(); }
   [[nodiscard]] const std::string& identity() const { return election_->identity(); }
 
  private:
@@ -57,6 +64,8 @@ class LeaderElection final : public Leadership {
   std::unique_ptr<connect::KubernetesClient> api_;
   std::unique_ptr<connect::LeaseElection> election_;
   std::function<void()> changed_;
+  std::function<std::string()> targets_;
+  std::string published_;
   bool led_ = false, is_ending_ = false;
 };
 

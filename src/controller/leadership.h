@@ -15,6 +15,10 @@ class Leadership {
   [[nodiscard]] virtual std::uint64_t term() const = 0;
   // The planner that leads; empty: none, or unknown.
   [[nodiscard]] virtual std::string leader() const = 0;
+  // Whether another planner is known to lead now.
+  [[nodiscard]] virtual bool follows() const { return false; }
+  // The targets that it has published lately, as format_targets() writes them; empty: none.
+  [[nodiscard]] virtual std::string targets_of_leader() const { return {}; }
 };
 
 }  // namespace penstock::controller

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <utility>
 
 #include "controller/annotated_pools.h"
+#include "controller/shared_targets.h"
 #include "decision/figures.h"
 #include "net/fetch.h"
 #include "telemetry/exposition_writer.h"
@@ -412,14 +414,20 @@ std::string PlannerDaemon::metrics_text(telemetry::ExpositionFormat format) cons
 
 std::vector<connect::RecommendedReplicas> PlannerDaemon::recommended() const {
   std::vector<connect::RecommendedReplicas> pools;
+  // A follower gives what the leader has published, so that it does not matter which planner is called.
+  const bool follows = !leads() && options_.leadership->follows();
+  const auto published =
+      follows ? parse_targets(options_.leadership->targets_of_leader()) : std::map<std::string, std::uint32_t>{};
   for (std::size_t pool = 0; pool < options_.pools.size(); ++pool) {
     connect::RecommendedReplicas& made = pools.emplace_back();
     made.pool = options_.pools[pool].name;
     made.model = options_.model;
     if (decided_ && has_target())
       made.replicas = decided_->pools[pool].target;
+    else if (const auto of_leader = published.find(made.pool); of_leader != published.end())
+      made.replicas = of_leader->second;
     else if (!leads())
-      made.unknown_because = followed_because();
+      made.unknown_because = followed_because() + (follows ? ", and its target is unknown" : "");
     else if (options_.leadership != nullptr && !has_decided_)
       made.unknown_because = "nothing is decided since this planner leads";
     else

@@ -109,6 +109,8 @@ class PlannerDaemon {
   }
   // Whether this planner may act on its fleet, and other systems may follow it: no other planner leads.
   [[nodiscard]] bool leads() const { return options_.leadership == nullptr || options_.leadership->may_act(); }
+  // Whether calls for targets are answered as the planner that leads answers them.
+  [[nodiscard]] bool is_ready() const { return leads() || options_.leadership->follows(); }
   // "act", "observe" or, while another planner leads, "follow".
   [[nodiscard]] const char* mode() const { return !leads() ? "follow" : options_.observe_only ? "observe" : "act"; }
   // Whether another system may follow the target: nothing follows a target that is made without data, or by a planner

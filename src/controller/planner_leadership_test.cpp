@@ -1,6 +1,7 @@
 // Planners that share a fleet: the one that does not lead observes and changes nothing.
 #include <gtest/gtest.h>
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,6 +12,7 @@
 #include "controller/live_testing.h"
 #include "controller/planner_daemon.h"
 #include "controller/policy_store.h"
+#include "controller/shared_targets.h"
 #include "logging/log_testing.h"
 
 namespace penstock::controller {
@@ -26,8 +28,12 @@ class ScriptedLeadership final : public Leadership {
   }
   [[nodiscard]] std::uint64_t term() const override { return its_term; }
   [[nodiscard]] std::string leader() const override { return leads ? "me" : "planner-b"; }
+  [[nodiscard]] bool follows() const override { return knows_leader; }
+  [[nodiscard]] std::string targets_of_leader() const override { return targets; }
 
   mutable bool leads = false;
+  bool knows_leader = false;
+  std::string targets;
   mutable int asks_left = 0;  // Until the lead is lost; 0: never.
   std::uint64_t its_term = 0;
 };
@@ -126,6 +132,34 @@ TEST_F(PlannerLeadershipTest, AFollowerObservesAndChangesNothing) {
   EXPECT_EQ(metrics.find("penstock_target_replicas{"), std::string::npos);
   EXPECT_EQ(store->loads, 0);
   EXPECT_EQ(store->saves, 0);
+}
+
+TEST_F(PlannerLeadershipTest, AFollowerAnswersAsTheLeaderThatItKnows) {
+  open();
+  until_data();
+  EXPECT_FALSE(daemon->is_ready());
+  leadership.knows_leader = true;
+  EXPECT_TRUE(daemon->is_ready());
+  EXPECT_EQ(daemon->recommended()[0].replicas, std::nullopt);
+  EXPECT_EQ(daemon->recommended()[0].unknown_because, "another planner leads: planner-b, and its target is unknown");
+  leadership.targets = R"({"chat":7,"other":3})";
+  EXPECT_EQ(daemon->recommended()[0].replicas, 7U);
+  EXPECT_EQ(daemon->metrics_text().find("penstock_target_replicas{"), std::string::npos) << "one series of one planner";
+  leadership.targets = R"({"other":3})";
+  EXPECT_EQ(daemon->recommended()[0].replicas, std::nullopt) << "never 0";
+  leadership.targets = R"({"chat":7})";
+  leadership.knows_leader = false;
+  EXPECT_EQ(daemon->recommended()[0].replicas, std::nullopt) << "the leader may be gone";
+}
+
+TEST(SharedTargets, AreReadAsTheyWereWritten) {
+  const std::vector<connect::RecommendedReplicas> pools = {
+      {"chat", "m", 7, {}}, {"idle", "m", 0, {}}, {"unknown", "m", std::nullopt, "no data"}};
+  EXPECT_EQ(format_targets(pools), R"({"chat":7,"idle":0})");
+  EXPECT_EQ(parse_targets(format_targets(pools)), (std::map<std::string, std::uint32_t>{{"chat", 7}, {"idle", 0}}));
+  EXPECT_EQ(parse_targets(R"({"a":-1,"b":2.5,"c":"3","d":99999999999,"e":4})"),
+            (std::map<std::string, std::uint32_t>{{"e", 4}}));
+  for (const char* odd : {"", "{", "[1]", "7"}) EXPECT_TRUE(parse_targets(odd).empty()) << odd;
 }
 
 TEST_F(PlannerLeadershipTest, ANewLeaderShrinksNothingAtItsFirstTick) {

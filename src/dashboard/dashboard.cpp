@@ -90,8 +90,9 @@ void Dashboard::on_request(net::Exchange& exchange) {
     return answer(exchange, 405, "text/plain", "this address takes GET and HEAD only\n");
   if (path == "/health") return answer(exchange, 200, "text/plain", "ok\n");
   if (path == "/ready")
-    return daemon_.leads() ? answer(exchange, 200, "text/plain", "ok\n")
-                           : answer(exchange, 503, "text/plain", "another planner leads\n");
+    return daemon_.is_ready()
+               ? answer(exchange, 200, "text/plain", daemon_.leads() ? "ok\n" : "another planner leads\n")
+               : answer(exchange, 503, "text/plain", "no planner is known to lead\n");
   if (const int refused = access_.refusal(exchange); refused != 0)
     return answer(exchange, refused, "text/plain", std::string{net::AccessPolicy::explain(refused)} + "\n");
   if (path == "/") return answer(exchange, 200, "text/html; charset=utf-8", page_.html, page_.policy);

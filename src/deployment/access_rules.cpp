@@ -14,6 +14,11 @@ std::string list_of(const std::vector<std::string>& texts) {
   return "[" + made + "]";
 }
 
+AccessRule events_rule(const std::string& in_namespace) {
+  return {
+      in_namespace, "events.k8s.io", "events", {"create", "patch"}, {}, "decisions are Events; all else works without"};
+}
+
 }  // namespace
 
 std::string role_line(const AccessRule& rule) {
@@ -24,6 +29,17 @@ std::string role_line(const AccessRule& rule) {
 
 std::vector<AccessRule> gateway_access(const std::string& pods_namespace) {
   return {{pods_namespace, "", "pods", {"list", "watch"}, {}, "the gateway follows the pods that serve"}};
+}
+
+std::vector<AccessRule> leader_election_access(const std::string& in_namespace, const std::string& lease,
+                                               const std::string& config_map) {
+  constexpr const char* kLeads = "one of several planners leads";
+  constexpr const char* kState = "the next leader reads what the policy has learned";
+  return {{in_namespace, "coordination.k8s.io", "leases", {"create"}, {}, kLeads},
+          {in_namespace, "coordination.k8s.io", "leases", {"get", "update"}, {lease}, kLeads},
+          {in_namespace, "", "configmaps", {"create"}, {}, kState},
+          {in_namespace, "", "configmaps", {"get", "patch"}, {config_map}, kState},
+          events_rule(in_namespace)};
 }
 
 std::vector<AccessRule> scaling_access(const std::string& in_namespace, const std::vector<ScaledResource>& targets) {
@@ -51,6 +67,7 @@ std::vector<AccessRule> scaling_access(const std::string& in_namespace, const st
                    {"list", "watch"},
                    {},
                    "the planner respects disruption budgets"});
+  rules.push_back(events_rule(in_namespace));
   return rules;
 }
 

@@ -14,6 +14,8 @@ struct AccessRule {
   std::vector<std::string> verbs;
   std::vector<std::string> names{};  // Empty: all objects.
   std::string purpose;               // What fails without it.
+
+  friend bool operator==(const AccessRule&, const AccessRule&) = default;
 };
 
 // The rule as a line of a Role: {apiGroups: [""], resources: ["pods"], verbs: ["list", "watch"]}.
@@ -26,6 +28,10 @@ struct AccessRule {
 struct ScaledResource {
   std::string group, plural, name;  // "apps", "deployments", "chat".
 };
+// Of one of several planners: a Lease and a ConfigMap of this name, and Events. `create` cannot be limited to a name.
+[[nodiscard]] std::vector<AccessRule> leader_election_access(const std::string& in_namespace, const std::string& lease,
+                                                             const std::string& config_map);
+
 // Of a planner that scales these objects of a namespace.
 [[nodiscard]] std::vector<AccessRule> scaling_access(const std::string& in_namespace,
                                                      const std::vector<ScaledResource>& targets);

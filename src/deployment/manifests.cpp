@@ -209,9 +209,11 @@ Json reference_of(const ScaleTarget& target) {
   return {{"apiVersion", target.api_version}, {"kind", target.kind}, {"name", target.name}};
 }
 
-// Each change of the target is followed at once and exactly: by default an HPA ignores those of less than 10 %.
-Json behaviour() {
-  const Json rules{{"stabilizationWindowSeconds", 0}, {"tolerance", "0"}};
+// Each change of the target is followed at once and exactly: by default an HPA ignores those of up to 10 %, and adds at
+// most 4 pods or 100 % in 15 s.
+Json behaviour(const ScaleTarget& target) {
+  const Json policy{{"type", "Pods"}, {"value", target.replicas_max}, {"periodSeconds", 1}};
+  const Json rules{{"stabilizationWindowSeconds", 0}, {"tolerance", "0"}, {"policies", Json::array({policy})}};
   return {{"scaleUp", rules}, {"scaleDown", rules}};
 }
 
@@ -225,7 +227,7 @@ void add_scaled_object(Objects& objects, const PlannerManifest& planner, const S
       {"minReplicaCount", target.replicas_min},
       {"maxReplicaCount", target.replicas_max},
       {"pollingInterval", 5},
-      {"advanced", {{"horizontalPodAutoscalerConfig", {{"behavior", behaviour()}}}}},
+      {"advanced", {{"horizontalPodAutoscalerConfig", {{"behavior", behaviour(target)}}}}},
       {"triggers", Json::array({std::move(trigger)})}};
 }
 
@@ -239,7 +241,7 @@ void add_autoscaler(Objects& objects, const ScaleTarget& target) {
       {"minReplicas", target.replicas_min},
       {"maxReplicas", target.replicas_max},
       {"metrics", Json::array({std::move(source)})},
-      {"behavior", behaviour()}};
+      {"behavior", behaviour(target)}};
 }
 
 // Registers the planner as the provider of external metrics, which the API server calls.
@@ -306,6 +308,12 @@ std::vector<Json> manifests_of(const PlannerManifest& planner) {
                  hosts_of(planner, ""),
                  "--state-dir",
                  kStateFolder};
+  if (planner.replicas > 1) {
+    const std::string lease = planner.in_namespace + "/" + planner.name;
+    for (const std::string& argument :
+         {std::string{"--leader-election"}, lease, std::string{"--state-config-map"}, lease + kStateSuffix})
+      arguments.push_back(argument);
+  }
   const auto serve = [&](const char* name, std::uint16_t port, std::initializer_list<std::string> flags) {
     ports.push_back(port_of(name, port));
     service_ports.push_back(service_port(name, port));
@@ -326,10 +334,12 @@ std::vector<Json> manifests_of(const PlannerManifest& planner) {
       container_of(planner, "planner", std::move(arguments), std::move(ports),
                    {{"requests", {{"cpu", "500m"}, {"memory", "256Mi"}}}, {"limits", {{"memory", "1Gi"}}}});
   container["livenessProbe"] = probe("/health", "http", false, 10);
-  container["readinessProbe"] = probe("/health", "http", false, 2);
-  // Two planners must not act on one fleet, so that the old one ends first.
-  objects.add_deployment({1, true, kSettleTime, !planner.access.empty() || planner.autoscaler == Autoscaler::kHpa},
-                         std::move(container), {{"emptyDir", Json::object()}});
+  // A follower is ready once it knows who leads: then it answers as the leader does.
+  container["readinessProbe"] = probe(planner.replicas > 1 ? "/ready" : "/health", "http", false, 2);
+  // Without leader election two planners must not act on one fleet, so that the old one ends first.
+  const bool calls_api_server = !planner.access.empty() || planner.autoscaler == Autoscaler::kHpa;
+  objects.add_deployment({planner.replicas, planner.replicas == 1, kSettleTime, calls_api_server}, std::move(container),
+                         {{"emptyDir", Json::object()}});
   for (const ScaleTarget& target : planner.targets)
     if (planner.autoscaler == Autoscaler::kKeda)
       add_scaled_object(objects, planner, target);

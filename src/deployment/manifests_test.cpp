@@ -92,6 +92,8 @@ TEST(Manifests, AutoscalersFollowEachChange) {
     for (const char* direction : {"scaleUp", "scaleDown"}) {
       EXPECT_EQ(behaviour[direction]["tolerance"], "0");
       EXPECT_EQ(behaviour[direction]["stabilizationWindowSeconds"], 0);
+      EXPECT_EQ(behaviour[direction]["policies"].dump(), R"([{"type":"Pods","value":16,"periodSeconds":1}])")
+          << "the whole way in one step";
     }
   EXPECT_EQ(keda["triggers"][0]["metadata"]["scalerAddress"], "gw.llm.svc:9090");
   EXPECT_EQ(hpa["maxReplicas"], 16);
@@ -109,11 +111,35 @@ TEST(Manifests, TheApiServiceTrustsTheCa) {
 
 TEST(Manifests, APlannerMayScaleItsTargetsOnly) {
   const auto rules = scaling_access("llm", {{"apps", "deployments", "a"}, {"apps", "deployments", "b"}});
-  ASSERT_EQ(rules.size(), 5U);
+  ASSERT_EQ(rules.size(), 6U);
   EXPECT_EQ(
       role_line(rules[1]),
       R"({apiGroups: ["apps"], resources: ["deployments/scale"], resourceNames: ["a", "b"], verbs: ["get", "patch"]})");
   EXPECT_TRUE(scaling_access("llm", {}).empty());
+}
+
+TEST(Manifests, OfSeveralPlannersOneLeadsAndAllAreReady) {
+  auto planner = with_names<PlannerManifest>();
+  EXPECT_EQ(find(manifests_of(planner), "Deployment")["spec"]["strategy"]["type"], "Recreate");
+  planner.replicas = 2;
+  planner.access = leader_election_access("llm", "gw", "gw-state");
+  const auto objects = manifests_of(planner);
+  const Json& spec = find(objects, "Deployment")["spec"];
+  EXPECT_EQ(spec["replicas"], 2);
+  EXPECT_EQ(spec["strategy"]["type"], "RollingUpdate");
+  const Json container = pod_of(objects)["containers"][0];
+  EXPECT_EQ(container["readinessProbe"]["httpGet"]["path"], "/ready");
+  EXPECT_EQ(container["livenessProbe"]["httpGet"]["path"], "/health");
+  const std::string arguments = container["args"].dump();
+  EXPECT_NE(arguments.find(R"("--leader-election","llm/gw","--state-config-map","llm/gw-state")"), std::string::npos)
+      << arguments;
+  EXPECT_EQ(
+      find(objects, "Role")["rules"].dump(),
+      R"([{"apiGroups":["coordination.k8s.io"],"resources":["leases"],"verbs":["create"]},)"
+      R"({"apiGroups":["coordination.k8s.io"],"resources":["leases"],"resourceNames":["gw"],"verbs":["get","update"]},)"
+      R"({"apiGroups":[""],"resources":["configmaps"],"verbs":["create"]},)"
+      R"({"apiGroups":[""],"resources":["configmaps"],"resourceNames":["gw-state"],"verbs":["get","patch"]},)"
+      R"({"apiGroups":["events.k8s.io"],"resources":["events"],"verbs":["create","patch"]}])");
 }
 
 TEST(Manifests, ARuleIsShownAsALineOfARole) {

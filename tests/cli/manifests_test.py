@@ -55,6 +55,12 @@ class Manifests(CliTest):
         self.assertIn("    kind: StatefulSet\n    name: vllm\n", text)
         self.assertNotIn('"--engines"', text)
 
+    def test_two_planners_of_which_one_leads(self):
+        text = self.manifests("planner", "pools: [{name: chat, kubernetes: deployment/vllm, max_replicas: 4}]\n"
+                              "gateway: {kubernetes: {selector: app=vllm}}\n", "--namespace", "llm", "--replicas", "2")
+        self.assert_golden("planners", text)
+        self.assertEqual(text.count("events.k8s.io"), 1)
+
     def test_keys_in_the_file_make_it_a_secret(self):
         text = self.manifests("gateway", "tenants: [{name: shop, keys: [sk-shop]}]\n")
         self.assertIn("kind: Secret\n", text)
@@ -81,7 +87,7 @@ class Manifests(CliTest):
                             (("--autoscaler", "keda"), "--autoscaler: is of `penstock manifests planner`"),
                             (("--replicas", "0"), "--replicas: ")):
             self.assert_refused("manifests", "gateway", "g.yaml", *flags, says=says)
-        for flags, says in ((("--replicas", "2"), "--replicas: is of `penstock manifests gateway`"),
+        for flags, says in ((("--replicas", "101"), "--replicas: "),
                             (("--autoscaler", "hpa"), "--ca: is missing; name the PEM file"),
                             (("--autoscaler", "hpa", "--ca", "none.pem"), "--ca: none.pem: cannot be opened"),
                             (("--autoscaler", "hpa", "--ca", "g.yaml"), "--ca: g.yaml contains no certificate"),

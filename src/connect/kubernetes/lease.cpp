@@ -33,6 +33,8 @@ core::Result<Lease> parse_lease(const Json& object) {
   made.resource_version = json_text(json_part(object, "metadata"), "resourceVersion");
   if (made.resource_version.empty()) return malformed("has no resourceVersion");
   made.uid = json_text(json_part(object, "metadata"), "uid");
+  made.note = json_text(json_part(json_part(object, "metadata"), "annotations"), kLeaseNote);
+  if (made.note.size() > kLeaseNoteBytesMax) made.note.clear();
   made.holder = json_text(spec, "holderIdentity");
   made.acquired_time = json_text(spec, "acquireTime");
   made.renewed_time = json_text(spec, "renewTime");
@@ -49,6 +51,8 @@ ApiCall write_lease_call(const std::string& in_namespace, const std::string& nam
               {"metadata", {{"name", name}, {"namespace", in_namespace}}},
               {"spec", {{"leaseTransitions", lease.transitions}}}};
   if (!is_new) object["metadata"]["resourceVersion"] = lease.resource_version;
+  if (!lease.note.empty() && lease.note.size() <= kLeaseNoteBytesMax)
+    object["metadata"]["annotations"][kLeaseNote] = lease.note;
   Json& spec = object["spec"];
   if (!lease.holder.empty()) spec["holderIdentity"] = lease.holder;
   if (lease.duration) spec["leaseDurationSeconds"] = std::chrono::ceil<std::chrono::seconds>(*lease.duration).count();

@@ -78,6 +78,7 @@ void LeaseElection::send(const LeaseElector::Request& request, core::Instant now
     Lease lease = request.lease;
     lease.renewed_time = api_time_now();
     if (request.is_transition) lease.acquired_time = lease.renewed_time;
+    lease.note = leads() && listener_.note ? listener_.note() : std::string{};
     call = write_lease_call(name_.in_namespace, name_.name, lease);
   }
   in_flight_ = true;
@@ -138,6 +139,11 @@ void LeaseElection::wake_up_for_next() {
   if (elector_.acts_from() > now) next = std::min(next, elector_.acts_from());
   loop_.cancel(timer_);
   timer_ = loop_.after(std::max(next - now, core::Duration{std::chrono::milliseconds{1}}), [this] { step(); });
+}
+
+void LeaseElection::publish_note() {
+  elector_.hasten(read_clock());
+  wake_up_for_next();
 }
 
 void LeaseElection::end(std::function<void()> done) {

@@ -23,6 +23,7 @@ class LeaseElection {
   struct Listener {
     std::function<void()> changed;                         // leads() or holder() has another value.
     std::function<void(const std::string& cause)> failed;  // Once until it is another cause, or until a success.
+    std::function<std::string()> note{};                   // Of a planner that leads, for the others.
   };
 
   LeaseElection(net::Loop& loop, KubernetesClient& client, ObjectName lease, LeaseOptions options, Listener listener);
@@ -36,6 +37,13 @@ class LeaseElection {
   [[nodiscard]] std::string holder() const { return elector_.holder(); }
   [[nodiscard]] const std::string& identity() const { return identity_; }
   [[nodiscard]] std::string uid() const { return elector_.uid(); }  // Of the Lease; empty: unknown.
+
+  // What the planner that leads has noted, at most about two renewals ago; empty: nothing, or none is known to lead.
+  [[nodiscard]] std::string leader_note() const { return elector_.holder_note(read_clock()); }
+  // Whether another planner is known to lead.
+  [[nodiscard]] bool follows() const { return elector_.follows(read_clock()); }
+  // Writes the note now, if this planner leads.
+  void publish_note();
 
   // Stops acting at once, gives the Lease up, and calls `done`, which may come within the call.
   void end(std::function<void()> done);

@@ -35,6 +35,7 @@ TEST(Lease, IsReadAndWritten) {
   const Json body = Json::parse(call.body);
   EXPECT_EQ(body["metadata"]["resourceVersion"], "5");
   EXPECT_EQ(body["spec"]["renewTime"], "2026-11-22T13:26:31.000001Z");
+  EXPECT_FALSE(body["metadata"].contains("annotations"));
 
   // A Lease without a holder so far.
   const auto empty = parse_lease(Json::parse(R"({"kind":"Lease","metadata":{"resourceVersion":"6"},"spec":{}})"));
@@ -71,11 +72,13 @@ struct Planner {
                  *client,
                  {"prod", "planner"},
                  LeaseOptions{identity, duration},
-                 {[this] { ++changes; }, [this](const std::string& cause) { failures.push_back(cause); }}} {}
+                 {[this] { ++changes; }, [this](const std::string& cause) { failures.push_back(cause); },
+                  [this] { return note; }}} {}
 
   net::Client http;
   std::unique_ptr<KubernetesClient> client;
   int changes = 0;
+  std::string note;
   std::vector<std::string> failures;
   LeaseElection election;
 };
@@ -128,6 +131,36 @@ TEST_F(LeaseElectionTest, OneLeadsAndTheOtherTakesOverAtACleanEnd) {
   EXPECT_EQ(server.objects[kPath]["spec"]["leaseDurationSeconds"], 2);
   EXPECT_TRUE(a->failures.empty());
   EXPECT_TRUE(b->failures.empty());
+}
+
+TEST_F(LeaseElectionTest, TheOthersReadTheNoteOfTheLeader) {
+  put_free_lease();
+  const auto written = [&] {
+    return server.objects[kPath]["metadata"].value("annotations", Json::object()).value(kLeaseNote, std::string{});
+  };
+  auto a = start("a", 1s);
+  a->note = "first";
+  until([&] { return a->election.leads(); });
+  auto b = start("b", 1s);
+  b->note = "of the other";
+  until([&] { return b->election.leader_note() == "first"; });
+  EXPECT_TRUE(b->election.follows());
+  EXPECT_FALSE(a->election.follows());
+  EXPECT_EQ(a->election.leader_note(), "") << "its own";
+  a->note = "second";
+  a->election.publish_note();
+  until([&] { return written() == "second"; });
+  until([&] { return b->election.leader_note() == "second"; });
+  // A leader that ends takes it away, and what one that is gone has noted is over with its time.
+  bool ended = false;
+  a->election.end([&] { ended = true; });
+  until([&] { return ended && b->election.leads(); });
+  until([&] { return written() == "of the other"; });
+  auto c = start("c", 1s);
+  until([&] { return c->election.leader_note() == "of the other"; });
+  b.reset();
+  until([&] { return c->election.leads(); });
+  EXPECT_EQ(c->election.leader_note(), "");
 }
 
 TEST_F(LeaseElectionTest, ALeaderThatIsGoneIsReplaced) {

@@ -77,6 +77,13 @@ void LeaseElector::on_failed(core::Instant now, LeaseFailure failure) {
   }
 }
 
+bool LeaseElector::follows(core::Instant now) const {
+  return lease_ && !lease_->holder.empty() && !is_mine() &&
+         now < changed_ + lease_->duration.value_or(options_.duration);
+}
+
+std::string LeaseElector::holder_note(core::Instant now) const { return follows(now) ? lease_->note : std::string{}; }
+
 void LeaseElector::end(core::Instant now) {
   is_ending_ = true;
   must_run_out_ = is_creating_ || now < acts_from_;

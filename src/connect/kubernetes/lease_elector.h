@@ -2,6 +2,7 @@
 // the leaderelection package of client-go, with a strict rule for when a holder stops.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -68,6 +69,15 @@ class LeaseElector {
   [[nodiscard]] std::uint64_t term() const { return term_; }
   // As the Lease says; empty: no planner, or unknown.
   [[nodiscard]] std::string holder() const { return lease_ ? lease_->holder : std::string{}; }
+
+  // What the other holder of the Lease has noted, while its time is not over; empty: nothing, or there is none.
+  [[nodiscard]] std::string holder_note(core::Instant now) const;
+  // Whether another planner holds the Lease, and its time is not over.
+  [[nodiscard]] bool follows(core::Instant now) const;
+  // The holder renews now, because what it notes has changed.
+  void hasten(core::Instant now) {
+    if (holds_ && !is_ending_) due_ = std::min(due_, now);
+  }
 
   [[nodiscard]] std::string uid() const { return lease_ ? lease_->uid : std::string{}; }  // Of the Lease.
 
