@@ -55,7 +55,8 @@ Usage doctor_usage(const options::Table& table) {
   usage.command = "doctor";
   usage.summary =
       "Checks what a configuration needs outside of this program: credentials and permissions in Kubernetes, pods,\n"
-      "Prometheus, and a gateway. It changes nothing. Exit codes: 0 nothing is missing, 1 something is, 2 the file or\n"
+      "Prometheus, and a gateway. It changes nothing: writes are dry runs. Exit codes: 0 nothing is missing, 1 "
+      "something is, 2 the file or\n"
       "the kubeconfig cannot be used.";
   usage.operand = "FILE";
   usage.flags = flags_of(table);
@@ -117,8 +118,11 @@ core::Result<void> check_cluster(BlockingClient& client, const DoctorOptions& fl
   findings.push_back(std::move(reachable));
   findings.insert(findings.end(), cluster.begin(), cluster.end());
   if (!pods.selector.empty()) findings.push_back(check_selector(client, of_pods, pods.selector));
-  for (const connect::ScaleTarget& target : targets)
+  for (const connect::ScaleTarget& target : targets) {
     for (Finding& finding : check_target(client, of_pods, target)) findings.push_back(std::move(finding));
+    if (!account.empty() || flags.program == "gateway") continue;
+    if (auto finding = check_scaling(client, of_pods, target)) findings.push_back(*std::move(finding));
+  }
   return {};
 }
 
@@ -149,6 +153,8 @@ int run_doctor(const Arguments& arguments) {
   if (const auto reading = configuration::load(made, table, source); !reading) return report_error(reading.error());
 
   std::vector<Finding> findings{{"configuration " + source.file, State::kPresent, {}}};
+  for (const simulation::PoolSpec& pool : made.run.pools)
+    if (auto finding = check_pool_label(pool.name)) findings.push_back(*std::move(finding));
   BlockingClient client;
   const bool has_targets = std::any_of(made.run.pools.begin(), made.run.pools.end(),
                                        [](const simulation::PoolSpec& pool) { return !pool.kubernetes.empty(); });

@@ -12,6 +12,7 @@
 
 #include "connect/kubernetes/json_values.h"
 #include "core/format.h"
+#include "deployment/names.h"
 #include "net/base64.h"
 #include "net/http.h"
 #include "options/yaml.h"
@@ -216,6 +217,33 @@ std::vector<Finding> check_target(BlockingClient& client, const std::string& in_
                           Finding::State::kMissing,
                           other.title + " has the same target; remove it, or run the planner with --mode observe"});
   return findings;
+}
+
+std::optional<Finding> check_scaling(BlockingClient& client, const std::string& in_namespace,
+                                     const connect::ScaleTarget& target) {
+  const ApiCall read = connect::get_scale_call(target.resource, in_namespace, target.name);
+  const auto answer = client.request(read);
+  const auto scale = answer ? connect::parse_scale(read, *answer)
+                            : tl::expected<connect::ApiScale, connect::ApiError>{tl::unexpect, answer.error()};
+  if (!scale) return std::nullopt;  // check_target() has reported it.
+  ApiCall write =
+      connect::set_scale_call(target.resource, in_namespace, target.name, scale->replicas, scale->resource_version);
+  write.query += "&dryRun=All";
+  const auto written = client.request(std::move(write));
+  Finding finding{
+      fmt::format("dry run of scaling {} in namespace \"{}\"", connect::to_string(target), in_namespace), {}, {}};
+  if (written) return finding;
+  if (written.error().reason == ApiReason::kForbidden) return std::nullopt;
+  finding.state = written.error().reason == ApiReason::kConflict ? Finding::State::kUnknown : Finding::State::kMissing;
+  finding.detail = written.error().message();
+  return finding;
+}
+
+std::optional<Finding> check_pool_label(const std::string& pool) {
+  const auto good = deployment::check_label_value(pool);
+  if (good) return std::nullopt;
+  return Finding{fmt::format("pool \"{}\" as the label of a HorizontalPodAutoscaler", pool), Finding::State::kMissing,
+                 fmt::format("it {}; {}", good.error().what, good.error().hint)};
 }
 
 std::vector<Finding> check_expiry(const connect::KubernetesAccess& access, std::int64_t unix_s) {

@@ -55,6 +55,12 @@ class BlockingClient {
 // Whether an object exists that has /scale, selects pods, and is scaled by no autoscaler.
 [[nodiscard]] std::vector<Finding> check_target(BlockingClient& client, const std::string& in_namespace,
                                                 const connect::ScaleTarget& target);
+// Whether the API server would scale the object, by a dry run that sets the number of replicas that it has. Nothing, if
+// the identity may not even try, which check_access() reports.
+[[nodiscard]] std::optional<Finding> check_scaling(BlockingClient& client, const std::string& in_namespace,
+                                                   const connect::ScaleTarget& target);
+// Whether HorizontalPodAutoscalers can select the metric of the pool by its name; nothing: they can.
+[[nodiscard]] std::optional<Finding> check_pool_label(const std::string& pool);
 // Until when the credentials are valid, where they contain that.
 [[nodiscard]] std::vector<Finding> check_expiry(const connect::KubernetesAccess& access, std::int64_t unix_s);
 

@@ -357,5 +357,24 @@ TEST(GrpcServer, ADrainLetsCallsEnd) {
   EXPECT_TRUE(serving.until([&] { return serving.server->counters().open == 0; }));
 }
 
+TEST(GrpcServer, ADisconnectEndsConnectionsButNotTheirCallsAndAcceptsNewOnes) {
+  Serving serving;
+  Client client{serving.address}, idle{serving.address};
+  EXPECT_EQ(idle.wait(idle.call("/t.T/Echo", framed("x"))).body, framed("x"));
+  const std::int32_t stream = client.call("/t.T/Stream", framed(""));
+  ASSERT_TRUE(client.until([&] { return !client.answers[stream].body.empty(); }));
+  serving.run([&] { serving.server->disconnect(); });
+  EXPECT_FALSE(idle.until([] { return false; }));
+  EXPECT_TRUE(idle.closed);
+  EXPECT_TRUE(serving.until([&] { return serving.server->counters().open == 1; })) << "the call goes on";
+  Client next{serving.address};
+  EXPECT_EQ(next.wait(next.call("/t.T/Echo", framed("y"))).body, framed("y"));
+  serving.run([&] { (*serving.service.open.begin())->finish(GrpcStatus::kOk); });
+  EXPECT_EQ(client.wait(stream).fields.at("grpc-status"), "0");
+  EXPECT_FALSE(client.until([] { return false; }));
+  EXPECT_TRUE(client.closed);
+  EXPECT_EQ(next.wait(next.call("/t.T/Echo", framed("z"))).body, framed("z")) << "it came after the disconnect";
+}
+
 }  // namespace
 }  // namespace penstock::net

@@ -17,7 +17,8 @@ from live_testing import PROGRAM
 class ApiServer:
     """Answers access reviews and lists of pods over plain HTTP, which needs no credentials."""
 
-    def __init__(self, test, allowed=(), pods=(), status=200, documents=()):
+    def __init__(self, test, allowed=(), pods=(), status=200, documents=(),
+                 patch=(403, {"kind": "Status", "reason": "Forbidden", "code": 403})):
         self.requests = []
         outer = self
 
@@ -39,6 +40,11 @@ class ApiServer:
                     return self.answer(status, {"kind": "Status", "status": "Failure", "reason": "Unauthorized", "code": status})
                 asked = body["spec"]["resourceAttributes"]
                 self.answer(201, {**body, "status": {"allowed": (asked["verb"], asked["resource"]) in allowed}})
+
+            def do_PATCH(self):
+                outer.requests.append(("PATCH", self.path))
+                self.rfile.read(int(self.headers["Content-Length"]))
+                self.answer(*patch)
 
             def answer(self, code, document):
                 text = json.dumps(document).encode()
@@ -125,7 +131,15 @@ class Doctor(unittest.TestCase):
         self.assertRegex(table, r'(?m)^target deployments\.apps "b" in namespace "llm" +missing .*; create it, install its definition')
         self.assertRegex(table, r'(?m)^no other autoscaler of deployments\.apps "a" +missing +HorizontalPodAutoscaler "hand" has the same target')
         self.assertRegex(table, r'(?m)^patch deployments/scale "a" in namespace "llm" +missing +add to the Role: .*resourceNames: \["a", "b"\]')
-        self.assertFalse([request for request in api.requests if request[0] not in ("GET", "POST")])
+        self.assertNotIn("dry run", table, "without the permission, which has a line of its own")
+        refused = ApiServer(self, pods=["a-1"], documents={f"{apps}/a/scale": scale},
+                            patch=(400, {"kind": "Status", "reason": "BadRequest", "code": 400, "message": "denied by a webhook"}))
+        table = self.doctor("--kubeconfig", self.kubeconfig(refused.url), code=1, configuration=pools).stdout
+        self.assertRegex(table, r'(?m)^dry run of scaling deployments\.apps "a" in namespace "llm" +missing .*denied by a webhook')
+        writes = [request for request in api.requests + refused.requests if request[0] not in ("GET", "POST")]
+        self.assertTrue(writes)
+        for write in writes:
+            self.assertIn("dryRun=All", write[1])
 
     def test_an_api_server_that_is_away_is_one_line(self):
         table = self.doctor("--kubeconfig", self.kubeconfig("http://127.0.0.1:1"), code=1).stdout

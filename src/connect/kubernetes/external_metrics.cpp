@@ -16,6 +16,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::size_t kReviewsMax = 1'000;
+constexpr std::size_t kLabelBytesMax = 63;
 const ApiResource kReviews{"authorization.k8s.io", "v1", "subjectaccessreviews"};
 
 net::ServerLimits limits() {
@@ -63,12 +64,22 @@ Json resources_document() {
           {"resources", Json::array({resource})}};
 }
 
+// The nearest text that Kubernetes accepts as the value of a label; empty: there is none.
+std::string label_value(std::string_view text) {
+  const auto is_inner = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+  };
+  std::string made{text.substr(0, kLabelBytesMax)};
+  for (char& c : made)
+    if (!is_inner(c) && c != '-' && c != '_') c = '.';
+  while (!made.empty() && !is_inner(made.back())) made.pop_back();
+  while (!made.empty() && !is_inner(made.front())) made.erase(0, 1);
+  return made;
+}
+
 Labels labels_of(const RecommendedReplicas& pool) {
-  Labels labels{{"pool", pool.pool}};
-  if (pool.model.empty()) return labels;
-  std::string model = pool.model;
-  std::replace(model.begin(), model.end(), '/', '.');
-  labels.emplace("model", std::move(model));
+  Labels labels{{"pool", label_value(pool.pool)}};
+  if (std::string model = label_value(pool.model); !model.empty()) labels.emplace("model", std::move(model));
   return labels;
 }
 

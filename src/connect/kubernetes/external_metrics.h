@@ -34,7 +34,8 @@ struct FrontProxy {
 [[nodiscard]] core::Result<FrontProxy> parse_front_proxy(const nlohmann::json& config_map);
 
 // Offers the metric penstock_target_replicas in every namespace, one item for each pool with the labels "pool" and, if
-// it has one, "model", whose slashes are dots, because an HPA accepts no slash. While a selected target is unknown, the
+// it has one, "model". Characters that Kubernetes refuses in a label, such as a slash, are dots, because an HPA could
+// not select them; names are cut after 63 bytes. While a selected target is unknown, the
 // answer is 503, which changes no replicas. A caller without the front proxy's certificate is refused with 401, and the
 // API server is asked whether the user may list the metric (a SubjectAccessReview, kept for 10 s).
 class ExternalMetrics final : private net::ExchangeHandler {

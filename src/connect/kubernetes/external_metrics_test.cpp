@@ -162,7 +162,24 @@ TEST(ExternalMetrics, SelectorsChooseThePools) {
   EXPECT_EQ(values("pool+notin+%28decode%2Cx%29"), Values{"2"});
   EXPECT_EQ(values("model%3Dorg.llama%2Cpool%21%3Dprefill"), Values{"23"});
   EXPECT_EQ(values("pool%3Dother"), Values{});
+  EXPECT_EQ(values("pool+in+%28decode%2Cx%29"), Values{"23"});
+  EXPECT_EQ(values("model"), (Values{"2", "23"}));
+  EXPECT_EQ(values("%21model"), Values{});
   EXPECT_EQ(world.ask(std::string{World::kMetric} + "?labelSelector=pool%3E1").status, 400);
+}
+
+TEST(ExternalMetrics, LabelsAreThoseThatAnHpaCanSelect) {
+  World world;
+  world.begin();
+  world.pools = {{"prefill", "-org/llama3:8b instruct~", 0, {}}, {"decode", std::string(70, 'm'), 1, {}}};
+  const Json items = Json::parse(world.ask(World::kMetric).body).at("items");
+  EXPECT_EQ(items[0]["metricLabels"]["model"], "org.llama3.8b.instruct");
+  EXPECT_EQ(items[0]["value"], "0") << "never less";
+  EXPECT_EQ(items[1]["metricLabels"]["model"], std::string(63, 'm'));
+  const std::string selector = std::string{World::kMetric} + "?labelSelector=model%3Dorg.llama3.8b.instruct";
+  EXPECT_EQ(Json::parse(world.ask(selector).body).at("items").size(), 1U);
+  world.pools[0].model = "///";
+  EXPECT_FALSE(Json::parse(world.ask(World::kMetric).body).at("items")[0]["metricLabels"].contains("model"));
 }
 
 TEST(ExternalMetrics, AnUnknownTargetIsAnErrorAndNoNumber) {
