@@ -225,6 +225,15 @@ std::vector<ReplicaView> ObservedFleet::replicas(std::size_t pool) const {
   return views;
 }
 
+// The figures of an address with many workers are those of its first worker, so that they count once.
+std::optional<telemetry::TokenFigures> ObservedFleet::tokens_of(std::uint32_t replica,
+                                                                double kv_bytes_per_token) const {
+  for (const auto& [id, known] : known_)
+    if (!known.workers.empty() && known.workers.front().second == replica)
+      return watch_.tokens_of(known.number, kv_bytes_per_token);
+  return watch_.tokens_of(replica, kv_bytes_per_token);
+}
+
 void ObservedFleet::add_workers(const std::string& id, const Known& known, std::vector<ReplicaView>& views) const {
   const std::optional<signals::EngineSample> whole = watch_.sample_of(known.number);
   const std::map<std::string, signals::EngineSample> measured = watch_.workers_of(known.number);

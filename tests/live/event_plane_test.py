@@ -15,7 +15,7 @@ import urllib.request
 from pathlib import Path
 
 from fake_replica import FakeReplica, plain
-from live_testing import PROGRAM, Engine, Gateway, config_file, until
+from live_testing import PROGRAM, Engine, Gateway, ask, config_file, until
 from planner_testing import Planner
 
 GOLDEN = Path(__file__).resolve().parents[2] / "src/telemetry/golden_messages_testing.h"
@@ -193,6 +193,9 @@ class NatsTest(unittest.TestCase):
         self.assertEqual(worker()["sample"]["kv_usage"], 12 / 4096)
         self.assertGreaterEqual(worker()["kv_events"]["received"], 3)
         self.assertEqual(worker()["kv_events"]["rejected"], 0)
+        # What the front end itself exposes is there as well, once.
+        text = ask(planner.port, "GET", "/metrics/engines")[2]
+        self.assertRegex(text, r'(?m)^llm_queue_depth\{[^}]*model_id="m"[^}]*\} 0$')
         nats.publish(f"{prefix}.kv-events", golden("kForwardPassEnvelope"))
         until("a rejected message", lambda: worker()["kv_events"]["rejected"] == 1)
         self.assertTrue(planner.has_event("the message has another topic", warning=True))
