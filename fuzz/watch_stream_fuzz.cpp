@@ -7,6 +7,8 @@
 #include <string_view>
 
 #include "connect/kubernetes/api_call.h"
+#include "connect/kubernetes/endpoint_slices.h"
+#include "connect/kubernetes/pod_groups.h"
 #include "connect/kubernetes/pods.h"
 #include "connect/kubernetes/scale_target.h"
 #include "connect/kubernetes/watch_stream.h"
@@ -31,7 +33,16 @@ Read read(std::string_view bytes, std::size_t piece) {
       const ApiCall call{"watch", kPods};
       if (api_error_of(call, object).message().find('\n') != std::string::npos) std::abort();
       if (const auto scale = parse_scale(call, object); scale && scale->resource_version.empty()) std::abort();
-      read.events += parse_pod(object).name + parse_scaled_object(object).version;
+      const ScaledObject scaled = parse_scaled_object(object);
+      read.events += parse_pod(object).name + scaled.version;
+      for (const auto& [name, component] : scaled.components) {
+        ScaleTarget target;
+        target.component = name;
+        if (set_component_call(target, "n", scaled, component.replicas).body.empty()) std::abort();
+      }
+      for (const auto& [name, group] : groups_of({{"a", parse_pod(object)}}, PodSelection::kAll))
+        if (group.members.size() != 1) std::abort();
+      for (const SliceEndpoint& endpoint : parse_endpoint_slice(object).endpoints) read.events += endpoint.address;
       read.events += parse_horizontal_autoscaler(object).title + parse_disruption_budget(object).name;
       return true;
     });

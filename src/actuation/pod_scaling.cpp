@@ -105,70 +105,89 @@ class Scaler {
   }
 
   void shrink() {
+    if (seen_.is_ordered) return shrink_ordered();
     const auto active = static_cast<std::uint32_t>(seen_.pods.size());
     const std::uint32_t surplus = seen_.replicas - wanted_;
     // Replicas that have no pod yet go without a victim.
     const std::uint32_t absent = seen_.replicas > active ? seen_.replicas - active : 0;
     const std::uint32_t victims = std::min(active, surplus - std::min(surplus, absent));
-    std::vector<const PodSeen*> order;
-    for (const PodSeen& pod : seen_.pods) order.push_back(&pod);
-    std::sort(order.begin(), order.end(), [this](const PodSeen* left, const PodSeen* right) {
-      if (seen_.is_ordered) return ordinal_of(left->name) > ordinal_of(right->name);
-      return goes_before(*left, *right);
-    });
+    std::vector<const PodSeen*> order = all_pods();
+    std::sort(order.begin(), order.end(),
+              [](const PodSeen* left, const PodSeen* right) { return goes_before(*left, *right); });
     order.resize(victims);
     mark({order.begin(), order.end()});
     if (absent > 0) return scale(std::min(surplus, absent), false);
     // Pods beyond the number of replicas are about to be deleted.
     if (active > seen_.replicas) return;
-    take_drained(order);
-  }
-
-  void take_drained(const std::vector<const PodSeen*>& victims) {
-    const PodSeen* waits = nullptr;
-    for (const PodSeen* pod : victims) {
-      if (!is_idle(*pod)) {
-        if (waits == nullptr) waits = pod;
-      } else if (!seen_.is_ordered && pod->is_scheduled && pod->deletion_cost != kDrainedCost) {
+    for (const PodSeen* pod : order)
+      if (is_idle(*pod) && pod->is_scheduled && pod->deletion_cost != kDrainedCost)
         result_.steps.push_back({PodStepKind::kDrained, pod->name});
-      }
-    }
-    std::uint32_t allowed = UINT32_MAX;
-    const BudgetSeen* budget = nullptr;
-    for (const BudgetSeen& each : seen_.budgets) {
-      const auto spent = state_.budget_versions.find(each.name);
-      const std::uint32_t left =
-          spent != state_.budget_versions.end() && spent->second == each.version ? 0 : each.allowed;
-      if (left >= allowed) continue;
-      allowed = left;
-      budget = &each;
-    }
-    std::uint32_t count = 0, disrupted = 0;
-    bool is_limited = false;
+    std::uint32_t count = 0;
     for (const PodSeen* pod : deletion_order()) {
-      const bool is_victim = std::find(victims.begin(), victims.end(), pod) != victims.end();
-      const bool goes_next = seen_.is_ordered || !pod->is_scheduled || pod->deletion_cost == kDrainedCost;
-      if (count == victims.size() || !is_victim || !goes_next || !is_idle(*pod)) break;
-      if (pod->is_ready && disrupted == allowed) {
-        is_limited = true;
-        break;
-      }
-      disrupted += pod->is_ready ? 1 : 0;
+      const bool is_victim = std::find(order.begin(), order.end(), pod) != order.end();
+      const bool goes_next = !pod->is_scheduled || pod->deletion_cost == kDrainedCost;
+      if (count == order.size() || !is_victim || !goes_next || !may_go(*pod)) break;
       ++count;
     }
-    if (count > 0) return scale(count, disrupted > 0);
-    if (is_limited)
-      return hold(HoldCause::kBudget, budget->name,
-                  fmt::format("PodDisruptionBudget {} allows no disruption; nothing shrinks", budget->name));
-    if (waits != nullptr) hold(HoldCause::kDraining, waits->name, wait_text(*waits));
+    take(count, order);
   }
 
-  // The order in which Kubernetes deletes pods. Of equals, those with open requests come first.
+  // The highest ordinals go, whether they have a pod or not.
+  void shrink_ordered() {
+    const std::int64_t end = seen_.first_ordinal + wanted_, top = seen_.first_ordinal + seen_.replicas;
+    std::vector<const PodSeen*> order = all_pods();
+    std::erase_if(order, [&](const PodSeen* pod) { return ordinal_of(pod->name) < end; });
+    std::sort(order.begin(), order.end(), [](const PodSeen* left, const PodSeen* right) {
+      return ordinal_of(left->name) > ordinal_of(right->name);
+    });
+    mark({order.begin(), order.end()});
+    // Pods beyond the number of replicas are about to be deleted.
+    if (!order.empty() && ordinal_of(order.front()->name) >= top) return;
+    std::int64_t lowest = end;  // Of the ordinals that go.
+    for (const PodSeen* pod : order)
+      if (!may_go(*pod)) {
+        lowest = ordinal_of(pod->name) + 1;
+        break;
+      }
+    take(static_cast<std::uint32_t>(top - lowest), order);
+  }
+
+  std::vector<const PodSeen*> all_pods() const {
+    std::vector<const PodSeen*> all;
+    for (const PodSeen& pod : seen_.pods) all.push_back(&pod);
+    return all;
+  }
+
+  // Shrinks by `count`, or says why nothing goes.
+  void take(std::uint32_t count, const std::vector<const PodSeen*>& victims) {
+    if (count > 0) return scale(count, disrupted_ > 0);
+    if (!limited_by_.empty())
+      return hold(HoldCause::kBudget, limited_by_,
+                  fmt::format("PodDisruptionBudget {} allows no disruption; nothing shrinks", limited_by_));
+    for (const PodSeen* pod : victims)
+      if (!is_idle(*pod)) return hold(HoldCause::kDraining, pod->name, wait_text(*pod));
+  }
+
+  // Nothing is open on the pod, and disruption budgets let it go beside those that were asked about before.
+  bool may_go(const PodSeen& pod) {
+    if (!is_idle(pod)) return false;
+    if (!pod.is_ready) return true;
+    for (const BudgetSeen& each : seen_.budgets) {
+      const auto spent = state_.budget_versions.find(each.name);
+      const std::uint32_t allowed =
+          spent != state_.budget_versions.end() && spent->second == each.version ? 0 : each.allowed;
+      if (disrupted_ + pod.pods <= allowed) continue;
+      limited_by_ = each.name;
+      return false;
+    }
+    disrupted_ += pod.pods;
+    return true;
+  }
+
+  // The order in which Kubernetes deletes pods without an order. Of equals, those with open requests come first.
   std::vector<const PodSeen*> deletion_order() const {
-    std::vector<const PodSeen*> order;
-    for (const PodSeen& pod : seen_.pods) order.push_back(&pod);
+    std::vector<const PodSeen*> order = all_pods();
     std::sort(order.begin(), order.end(), [this](const PodSeen* left, const PodSeen* right) {
-      if (seen_.is_ordered) return ordinal_of(left->name) > ordinal_of(right->name);
       const auto key = [this](const PodSeen* pod) {
         return std::tuple{class_of(*pod), pod->is_scheduled ? pod->deletion_cost : 0, idle_.contains(pod->name)};
       };
@@ -211,10 +230,23 @@ class Scaler {
     return fmt::format("{} is drained once gateway and engine report that nothing is open there", pod.name);
   }
 
-  // These pods are marked, and no others.
+  // Pods beyond the number of replicas, which Kubernetes deletes next.
+  std::set<const PodSeen*> leaving() const {
+    std::vector<const PodSeen*> order = seen_.is_ordered ? all_pods() : deletion_order();
+    if (seen_.is_ordered)
+      std::erase_if(
+          order, [this](const PodSeen* pod) { return ordinal_of(pod->name) < seen_.first_ordinal + seen_.replicas; });
+    else
+      order.resize(order.size() - std::min<std::size_t>(order.size(), seen_.replicas));
+    return {order.begin(), order.end()};
+  }
+
+  // These pods are marked, and no others. Those that leave keep their marks, because their controller may need time.
   void mark(const std::set<const PodSeen*>& victims) {
+    const std::set<const PodSeen*> gone = leaving();
     for (const PodSeen& pod : seen_.pods) {
       const bool is_victim = victims.contains(&pod);
+      if (!is_victim && gone.contains(&pod)) continue;
       if (is_victim && pod.is_scheduled && !pod.is_marked) result_.steps.push_back({PodStepKind::kMark, pod.name});
       if (!is_victim && (pod.is_marked || has_own_cost(pod))) result_.steps.push_back({PodStepKind::kUnmark, pod.name});
     }
@@ -233,6 +265,8 @@ class Scaler {
   const PodLimits& limits_;
   const core::Instant now_;
   std::set<std::string> idle_;
+  std::uint32_t disrupted_ = 0;  // Ready pods that go now.
+  std::string limited_by_;       // Name of the budget that keeps a pod.
   PodAdvance result_;
 };
 

@@ -17,9 +17,10 @@ namespace penstock::actuation {
 inline constexpr std::int64_t kDrainingCost = -1'000'000'000;
 inline constexpr std::int64_t kDrainedCost = -2'000'000'000;
 
-// A pod that is neither terminating nor ended.
+// A pod that is neither terminating nor ended, or a group of pods that is one replica.
 struct PodSeen {
-  std::string name;
+  std::string name;  // Of the leader of a group.
+  std::uint32_t pods = 1;
   bool is_scheduled = false, is_ready = false;
   bool is_marked = false;      // Gateways that follow pods send it no new requests.
   core::Instant marked_since;  // When the mark was seen.
@@ -47,6 +48,7 @@ struct TargetSeen {
   std::string writer;          // The client that set it otherwise; empty: unknown.
   std::string autoscaler;      // Another autoscaler with the same target; empty: none.
   bool is_ordered = false;     // The pods with the highest ordinals go first.
+  std::int64_t first_ordinal = 0;
   std::vector<PodSeen> pods;
   std::vector<BudgetSeen> budgets;
   std::optional<core::Instant> gateway_at;  // When the gateway was last asked and answered.
@@ -121,9 +123,9 @@ struct PodAdvance {
 // - Up: marked pods are needed again first. Then replicas are asked for, unless pods have been unable to start for
 //   `pending_timeout`.
 // - Down: pods without a node go first, then those that are not ready, then those with the fewest open requests; of
-//   ordered targets always the highest ordinals. Pods with a node are marked first. The number of replicas shrinks only
-//   by pods that Kubernetes deletes next and on which nothing is open: the gateway does not route to them and awaits
-//   nothing there, and the engine, read after that, has nothing open.
+//   ordered targets always the highest ordinals, with or without a pod. Pods with a node are marked first. The number
+//   of replicas shrinks only by pods that Kubernetes deletes next and on which nothing is open: the gateway does not
+//   route to them and awaits nothing there, and the engine, read after that, has nothing open.
 // - Disruption budgets limit how many ready pods go at once.
 // O(pods · log pods).
 [[nodiscard]] PodAdvance advance(PodScaling& state, std::optional<std::uint32_t> wanted, const TargetSeen& seen,

@@ -99,6 +99,30 @@ TEST_F(PodScalingTest, TheHighestOrdinalsOfAnOrderedTargetGo) {
   EXPECT_TRUE(steps(10).empty()) << "the pod with the highest ordinal would go";
 }
 
+TEST_F(PodScalingTest, AnOrdinalWithoutAPodDoesNotLetTheHighestPodBeDeleted) {
+  seen.is_ordered = true;
+  seen.pods.erase(seen.pods.begin() + 1);  // Kubernetes makes it anew.
+  EXPECT_EQ(steps(3), (std::vector<PodStep>{{Kind::kMark, "d-3"}}));
+  drain(seen.pods[2]);
+  EXPECT_EQ(steps(3), (std::vector<PodStep>{{Kind::kScale, {}, 3, true}}));
+  seen.pods.pop_back();
+  EXPECT_EQ(steps(3), (std::vector<PodStep>{{Kind::kScale, {}, 3}})) << "the highest ordinal has no pod";
+  seen.first_ordinal = 1;
+  seen.replicas = 2;  // d-1 and d-2.
+  EXPECT_EQ(steps(1), (std::vector<PodStep>{{Kind::kMark, "d-2"}}));
+}
+
+TEST_F(PodScalingTest, AGroupTakesAllItsPodsFromABudget) {
+  for (PodSeen& pod : seen.pods) pod.pods = 2;
+  seen.is_ordered = true;
+  drain(seen.pods[2]);
+  drain(seen.pods[3]);
+  seen.budgets = {{"chat", 1, "1"}};
+  EXPECT_EQ(cause(2), HoldCause::kBudget);
+  seen.budgets = {{"chat", 3, "2"}};
+  EXPECT_EQ(steps(2), (std::vector<PodStep>{{Kind::kScale, {}, 3, true}}));
+}
+
 TEST_F(PodScalingTest, AMarkedPodGoesOnceGatewayAndEngineHaveNothingOpen) {
   PodSeen& pod = seen.pods[0];
   mark(pod);
@@ -205,6 +229,21 @@ TEST_F(PodScalingTest, ReplicasWithoutAPodGoWithoutAVictim) {
   seen.replicas = 3;
   drain(seen.pods[0]);
   EXPECT_TRUE(steps(2).empty()) << "Kubernetes is about to delete a pod";
+}
+
+TEST_F(PodScalingTest, PodsKeepTheirMarksUntilASlowControllerDeletesThem) {
+  drain(seen.pods[2]);
+  seen.replicas = 3;
+  EXPECT_TRUE(steps(3).empty()) << "without the mark another pod would be deleted";
+  EXPECT_EQ(steps(4), (std::vector<PodStep>{{Kind::kScale, {}, 4}}));
+  seen.replicas = 4;
+  EXPECT_EQ(steps(4), (std::vector<PodStep>{{Kind::kUnmark, "d-2"}})) << "it is needed again";
+  seen.is_ordered = true;
+  seen.replicas = 2;
+  drain(seen.pods[3]);
+  EXPECT_TRUE(steps(2).empty());
+  seen.replicas = 3;
+  EXPECT_EQ(steps(3), (std::vector<PodStep>{{Kind::kUnmark, "d-2"}}));
 }
 
 TEST_F(PodScalingTest, AfterPendingTimeoutNoMoreAreAskedFor) {

@@ -8,6 +8,7 @@
 #include "cli/commands.h"
 #include "cli/console.h"
 #include "cli/doctor_checks.h"
+#include "cli/scaled_resources.h"
 #include "deployment/names.h"
 #include "options/values.h"
 #include "report/format.h"
@@ -96,17 +97,17 @@ core::Result<void> check_cluster(BlockingClient& client, const DoctorOptions& fl
   const std::string account = flags.account.empty() ? "" : own + ":" + flags.account;
   std::vector<Finding> cluster;
   std::vector<connect::ScaleTarget> targets;
-  std::vector<deployment::ScaledResource> resources;
   for (const simulation::PoolSpec& pool : made.run.pools) {
     auto target = connect::parse_scale_target(pool.kubernetes);
     if (pool.kubernetes.empty() || !target) continue;
-    resources.push_back({target->resource.group, target->resource.plural, target->name});
     targets.push_back(*std::move(target));
   }
   std::vector<deployment::AccessRule> rules;
-  if (flags.program != "gateway") rules = deployment::scaling_access(of_pods, resources);
+  if (flags.program != "gateway") rules = deployment::scaling_access(of_pods, scaled_resources(made));
+  const auto gateway_rules =
+      deployment::gateway_access(of_pods, {!pods.selector.empty() || pods.service.empty(), !pods.service.empty()});
   if (flags.program != "planner" || rules.empty())
-    for (deployment::AccessRule& rule : deployment::gateway_access(of_pods)) rules.push_back(std::move(rule));
+    rules.insert(rules.end(), gateway_rules.begin(), gateway_rules.end());
   for (const deployment::AccessRule& rule : rules)
     for (Finding& finding : check_access(client, rule, account)) cluster.push_back(std::move(finding));
   Finding reachable{"API server " + server, State::kPresent, "namespace " + own};
@@ -118,6 +119,7 @@ core::Result<void> check_cluster(BlockingClient& client, const DoctorOptions& fl
   findings.push_back(std::move(reachable));
   findings.insert(findings.end(), cluster.begin(), cluster.end());
   if (!pods.selector.empty()) findings.push_back(check_selector(client, of_pods, pods.selector));
+  if (!pods.service.empty()) findings.push_back(check_service(client, of_pods, pods));
   for (const connect::ScaleTarget& target : targets) {
     for (Finding& finding : check_target(client, of_pods, target)) findings.push_back(std::move(finding));
     if (!account.empty() || flags.program == "gateway") continue;
@@ -158,7 +160,7 @@ int run_doctor(const Arguments& arguments) {
   BlockingClient client;
   const bool has_targets = std::any_of(made.run.pools.begin(), made.run.pools.end(),
                                        [](const simulation::PoolSpec& pool) { return !pool.kubernetes.empty(); });
-  if (!has_targets && made.gateway.discovery.pods.selector.empty() && flags.kubeconfig.empty() && flags.account.empty())
+  if (!has_targets && !made.gateway.discovery.pods.follows_any() && flags.kubeconfig.empty() && flags.account.empty())
     findings.push_back({"API server", State::kPresent, "not needed: the configuration names nothing in Kubernetes"});
   else if (const auto checked = check_cluster(client, flags, made, findings); !checked)
     return report_input_error(checked.error());

@@ -185,14 +185,63 @@ Finding check_selector(BlockingClient& client, const std::string& in_namespace, 
   return finding;
 }
 
-std::vector<Finding> check_target(BlockingClient& client, const std::string& in_namespace,
-                                  const connect::ScaleTarget& target) {
-  std::vector<Finding> findings;
-  Finding finding{fmt::format("target {} in namespace \"{}\"", connect::to_string(target), in_namespace), {}, {}};
-  const ApiCall call = connect::get_scale_call(target.resource, in_namespace, target.name);
+Finding check_service(BlockingClient& client, const std::string& in_namespace, const gateway::PodOptions& options) {
+  Finding finding{
+      fmt::format("endpoints of the Service {} in namespace \"{}\"", options.service, in_namespace), {}, {}};
+  ApiCall call;
+  call.verb = "list";
+  call.resource = connect::kEndpointSlices;
+  call.in_namespace = in_namespace;
+  call.query = "labelSelector=" + net::encode_query(fmt::format("{}={}", connect::kServiceNameLabel, options.service));
+  const auto answer = client.request(std::move(call));
+  if (!answer) {
+    finding.state = Finding::State::kUnknown;
+    finding.detail = answer.error().message();
+    return finding;
+  }
+  std::map<std::string, connect::EndpointSlice> slices;
+  for (const nlohmann::json& item : connect::json_part(*answer, "items"))
+    slices.emplace(std::to_string(slices.size()), connect::parse_endpoint_slice(item));
+  finding.detail = gateway::missing_replicas(slices, options, in_namespace);
+  if (!finding.detail.empty())
+    finding.state = Finding::State::kMissing;
+  else
+    finding.detail =
+        core::format_replicas(static_cast<std::uint32_t>(gateway::replicas_of(slices, {}, options).size()));
+  return finding;
+}
+
+namespace {
+
+// The scale of a target, or of the adapter of a component, whose name is then put in place of the component's.
+tl::expected<connect::ApiScale, connect::ApiError> read_scale(BlockingClient& client, const std::string& in_namespace,
+                                                              connect::ScaleTarget& target) {
+  const bool has_component = !target.component.empty();
+  const connect::ScaleTarget scaled = has_component ? adapter_of(target) : target;
+  const ApiCall call = connect::get_scale_call(scaled.resource, in_namespace, scaled.name);
   const auto answer = client.request(call);
-  const auto scale = answer ? connect::parse_scale(call, *answer)
-                            : tl::expected<connect::ApiScale, connect::ApiError>{tl::unexpect, answer.error()};
+  if (answer || !has_component || answer.error().reason != ApiReason::kNotFound) {
+    target = scaled;
+    return answer ? connect::parse_scale(call, *answer) : tl::make_unexpected(answer.error());
+  }
+  const ApiCall get = connect::get_call(target.resource, in_namespace, target.name);
+  const auto object = client.request(get);
+  if (!object) return tl::make_unexpected(object.error());
+  if (auto scale = component_scale(target, connect::parse_scaled_object(*object))) {
+    scale->selector = pod_selector(target, {});
+    return *std::move(scale);
+  }
+  return tl::make_unexpected(
+      api_error(get, ApiReason::kNotFound, fmt::format("it has no component \"{}\"", target.component)));
+}
+
+}  // namespace
+
+std::vector<Finding> check_target(BlockingClient& client, const std::string& in_namespace,
+                                  connect::ScaleTarget target) {
+  std::vector<Finding> findings;
+  const auto scale = read_scale(client, in_namespace, target);
+  Finding finding{fmt::format("target {} in namespace \"{}\"", connect::to_string(target), in_namespace), {}, {}};
   if (!scale) {
     const bool is_missing = scale.error().reason == ApiReason::kNotFound;
     finding.state = is_missing ? Finding::State::kMissing : Finding::State::kUnknown;
@@ -202,7 +251,8 @@ std::vector<Finding> check_target(BlockingClient& client, const std::string& in_
   }
   finding.detail = core::format_replicas(scale->replicas);
   findings.push_back(std::move(finding));
-  if (!scale->selector.empty()) findings.push_back(check_selector(client, in_namespace, scale->selector));
+  if (const std::string selector = pod_selector(target, scale->selector); !selector.empty())
+    findings.push_back(check_selector(client, in_namespace, selector));
 
   ApiCall list;
   list.verb = "list";
@@ -221,17 +271,16 @@ std::vector<Finding> check_target(BlockingClient& client, const std::string& in_
 
 std::optional<Finding> check_scaling(BlockingClient& client, const std::string& in_namespace,
                                      const connect::ScaleTarget& target) {
-  const ApiCall read = connect::get_scale_call(target.resource, in_namespace, target.name);
-  const auto answer = client.request(read);
-  const auto scale = answer ? connect::parse_scale(read, *answer)
-                            : tl::expected<connect::ApiScale, connect::ApiError>{tl::unexpect, answer.error()};
-  if (!scale) return std::nullopt;  // check_target() has reported it.
+  connect::ScaleTarget scaled = target;
+  const auto scale = read_scale(client, in_namespace, scaled);
+  // check_target() has reported an error. A component without an adapter has no /scale to try.
+  if (!scale || !scaled.component.empty()) return std::nullopt;
   ApiCall write =
-      connect::set_scale_call(target.resource, in_namespace, target.name, scale->replicas, scale->resource_version);
+      connect::set_scale_call(scaled.resource, in_namespace, scaled.name, scale->replicas, scale->resource_version);
   write.query += "&dryRun=All";
   const auto written = client.request(std::move(write));
   Finding finding{
-      fmt::format("dry run of scaling {} in namespace \"{}\"", connect::to_string(target), in_namespace), {}, {}};
+      fmt::format("dry run of scaling {} in namespace \"{}\"", connect::to_string(scaled), in_namespace), {}, {}};
   if (written) return finding;
   if (written.error().reason == ApiReason::kForbidden) return std::nullopt;
   finding.state = written.error().reason == ApiReason::kConflict ? Finding::State::kUnknown : Finding::State::kMissing;

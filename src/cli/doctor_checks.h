@@ -12,6 +12,7 @@
 #include "connect/kubernetes/scale_target.h"
 #include "core/result.h"
 #include "deployment/access_rules.h"
+#include "gateway/pod_source.h"
 #include "net/address.h"
 #include "net/client.h"
 #include "net/fetch.h"
@@ -52,9 +53,12 @@ class BlockingClient {
 // Whether a label selector matches pods.
 [[nodiscard]] Finding check_selector(BlockingClient& client, const std::string& in_namespace,
                                      const std::string& selector);
+// Whether a Service has endpoints with the port that the gateway uses.
+[[nodiscard]] Finding check_service(BlockingClient& client, const std::string& in_namespace,
+                                    const gateway::PodOptions& options);
 // Whether an object exists that has /scale, selects pods, and is scaled by no autoscaler.
 [[nodiscard]] std::vector<Finding> check_target(BlockingClient& client, const std::string& in_namespace,
-                                                const connect::ScaleTarget& target);
+                                                connect::ScaleTarget target);
 // Whether the API server would scale the object, by a dry run that sets the number of replicas that it has. Nothing, if
 // the identity may not even try, which check_access() reports.
 [[nodiscard]] std::optional<Finding> check_scaling(BlockingClient& client, const std::string& in_namespace,

@@ -21,11 +21,10 @@ core::Result<void> use_operands(configuration::GatewaySetup& setup, const std::v
   if (!urls.empty()) setup.discovery.replicas.clear();
   for (const std::string& url : urls) setup.discovery.replicas.emplace_back().url = url;
   const gateway::DiscoveryOptions& discovery = setup.discovery;
-  if (!discovery.replicas.empty() || !discovery.files.empty() || !discovery.dns.empty() ||
-      !discovery.pods.selector.empty())
+  if (!discovery.replicas.empty() || !discovery.files.empty() || !discovery.dns.empty() || discovery.pods.follows_any())
     return {};
   return core::invalid_input({}, "there is no replica to send requests to",
-                             "name their URLs, a --replicas-file, or gateway.kubernetes.selector");
+                             "name their URLs, a --replicas-file, or gateway.kubernetes.selector or .service");
 }
 
 GatewayReloader::GatewayReloader(const LoadedConfiguration& started, const Parsed& parsed, logging::Logger& log)

@@ -10,6 +10,7 @@
 #include "cli/commands.h"
 #include "cli/console.h"
 #include "cli/gateway_setup.h"
+#include "cli/scaled_resources.h"
 #include "connect/kubernetes/scale_target.h"
 #include "deployment/manifests.h"
 #include "deployment/names.h"
@@ -230,9 +231,9 @@ deployment::GatewayManifest gateway_manifest(const ManifestOptions& flags, const
     reading.report("gateway.ledger", "a ledger belongs to one gateway", "remove it, or --replicas");
   if (!reading.given("gateway.drain_delay"))  // Nodes need time to learn that a pod is not ready.
     for (const char* argument : {"--drain-delay", "5s"}) gateway.arguments.emplace_back(argument);
-  if (!setup.discovery.pods.selector.empty() && setup.discovery.pods.kubeconfig.empty()) {
-    const std::string& pods = setup.discovery.pods.in_namespace;
-    gateway.access = deployment::gateway_access(pods.empty() ? flags.in_namespace : pods);
+  if (const gateway::PodOptions& pods = setup.discovery.pods; pods.follows_any() && pods.kubeconfig.empty()) {
+    gateway.access = deployment::gateway_access(pods.in_namespace.empty() ? flags.in_namespace : pods.in_namespace,
+                                                {!pods.selector.empty(), !pods.service.empty()});
   }
   set_token(setup.admin, gateway);
   return gateway;
@@ -264,15 +265,6 @@ std::vector<deployment::ScaleTarget> targets_of(const ManifestOptions& flags, co
                      "remove --autoscaler, so that the planner scales it");
   }
   return targets;
-}
-
-// What the pools name in Kubernetes. The configuration is valid, and so are the names.
-std::vector<deployment::ScaledResource> scaled_resources(const configuration::Configuration& made) {
-  std::vector<deployment::ScaledResource> resources;
-  for (const simulation::PoolSpec& pool : made.run.pools)
-    if (const auto target = connect::parse_scale_target(pool.kubernetes); !pool.kubernetes.empty() && target)
-      resources.push_back({target->resource.group, target->resource.plural, target->name});
-  return resources;
 }
 
 deployment::PlannerManifest planner_manifest(const ManifestOptions& flags, const configuration::Configuration& made,

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <functional>
 #include <utility>
 
@@ -30,6 +31,7 @@ core::Result<std::unique_ptr<controller::Fleet>> open_kubernetes_fleet(
   options.engines = std::move(watch);
   options.limits.manual_hold = made.planner.kubernetes.manual_hold;
   options.limits.pending_timeout = made.planner.kubernetes.pending_timeout;
+  const std::vector<std::string>& single = made.planner.kubernetes.single_node;
   for (std::size_t i = 0; i < run.pools.size(); ++i) {
     const simulation::PoolSpec& pool = run.pools[i];
     if (pool.kubernetes.empty())
@@ -37,7 +39,8 @@ core::Result<std::unique_ptr<controller::Fleet>> open_kubernetes_fleet(
                                  "name the object to scale, such as deployment/NAME");
     auto target = connect::parse_scale_target(pool.kubernetes);
     if (!target) return tl::make_unexpected(target.error());
-    options.pools.push_back({pool.name, *std::move(target)});
+    options.pools.push_back({pool.name, *std::move(target), pool.gpus_per_replica,
+                             std::find(single.begin(), single.end(), pool.name) != single.end()});
   }
   auto fleet = controller::KubernetesFleet::start(loop, client, log, std::move(options));
   if (!fleet) return tl::make_unexpected(fleet.error());

@@ -105,7 +105,12 @@ void settle_roles(Configuration& made, Reading& reading) {
   }
 }
 
-void check_targets(const std::vector<simulation::PoolSpec>& pools, Reading& reading) {
+void check_targets(const Configuration& made, Reading& reading) {
+  const std::vector<simulation::PoolSpec>& pools = made.run.pools;
+  for (const std::string& name : made.planner.kubernetes.single_node)
+    if (std::none_of(pools.begin(), pools.end(), [&](const auto& pool) { return pool.name == name; }))
+      reading.report("planner.kubernetes.single_node", fmt::format("no pool is called {}", quote(name)),
+                     "write the name of a pool");
   std::vector<connect::ScaleTarget> targets;
   for (std::size_t i = 0; i < pools.size(); ++i) {
     if (pools[i].kubernetes.empty()) continue;
@@ -207,7 +212,7 @@ void settle(Configuration& made, Reading& reading) {
     check_engine(made.run.pools[i].engine, prefix_of_pool(i), reading);
   }
   check_blocks(made, reading);
-  check_targets(made.run.pools, reading);
+  check_targets(made, reading);
   check_outputs(made.output, reading);
 }
 

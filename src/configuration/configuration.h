@@ -47,6 +47,7 @@ struct Schedule {
 // Of a planner that scales objects of Kubernetes.
 struct KubernetesSetup {
   core::Duration manual_hold = std::chrono::minutes{10}, pending_timeout = std::chrono::minutes{5};
+  std::vector<std::string> single_node;  // Names of pools each of whose replicas must run on one node.
 };
 
 struct PlannerSetup {

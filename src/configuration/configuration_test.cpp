@@ -135,6 +135,19 @@ TEST(Configuration, TargetsOfPoolsInKubernetesAreCheckedAndDiffer) {
             std::string::npos);
 }
 
+TEST(Configuration, PoolsThatMustRunOnOneNodeExist) {
+  const std::string pools = "pools: [{role: prefill, name: p}, {role: decode, name: d}]\n";
+  EXPECT_EQ(problems(pools + "planner: {kubernetes: {single_node: [p, d]}}"), "");
+  EXPECT_NE(problems(pools + "planner: {kubernetes: {single_node: [x]}}")
+                .find("planner.kubernetes.single_node: no pool is called"),
+            std::string::npos);
+  EXPECT_NE(problems("pools: [{role: prefill, kubernetes: dynamographdeployment/g/D}, {role: decode, kubernetes: "
+                     "dynamographdeploymentscalingadapter/g-d}]")
+                .find("two pools have the target"),
+            std::string::npos)
+      << "the adapter of a component scales the component";
+}
+
 TEST(Configuration, AnUnknownPolicyGetsASuggestion) {
   EXPECT_TRUE(problems("policy: [static, hpa-rat]\n")
                   .starts_with("p.yaml:1:18: policy[1]: unknown policy 'hpa-rat'; did you mean hpa-rate? there are "));

@@ -17,7 +17,8 @@ void add_pool_names(Table& table, simulation::PoolSpec& pool) {
             choice(pool.role, {signals::Role::kAggregated, signals::Role::kPrefill, signals::Role::kDecode}));
   table.add({"kubernetes", "",
              "object that `penstock plan --engines kubernetes` scales: deployment/NAME, statefulset/NAME, "
-             "leaderworkerset/NAME, dynamographdeploymentscalingadapter/NAME, or GROUP/VERSION/PLURAL/NAME"},
+             "leaderworkerset/NAME, dynamographdeploymentscalingadapter/NAME, dynamographdeployment/NAME/COMPONENT, or "
+             "GROUP/VERSION/PLURAL/NAME"},
             text(pool.kubernetes));
 }
 

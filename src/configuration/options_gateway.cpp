@@ -160,6 +160,14 @@ void add_replicas(Table& table, GatewaySetup& setup) {
   gateway::PodOptions& pods = setup.discovery.pods;
   table.add({"gateway.kubernetes.selector", "", "label selector of the pods that are the replicas, such as app=vllm"},
             text(pods.selector));
+  table.add({"gateway.kubernetes.service", "",
+             "name of a Service whose endpoints are the replicas; with a selector, its pods add roles and the marks of "
+             "planners"},
+            text(pods.service));
+  table.add(
+      {"gateway.kubernetes.port_name", "",
+       "name of the Service's port; by default its only port, or the one with the number gateway.kubernetes.port"},
+      text(pods.port_name));
   table.add({"gateway.kubernetes.namespace", "",
              "namespace of these pods; by default that of the kubeconfig or of the gateway's own pod"},
             text(pods.in_namespace));

@@ -96,6 +96,9 @@ void add_forecast(Table& table, PlannerSetup& setup) {
   table.add({"planner.kubernetes.pending_timeout", "",
              "time for which pods may be unable to start before the planner asks for no more"},
             duration(setup.kubernetes.pending_timeout));
+  table.add({"planner.kubernetes.single_node", "",
+             "names of pools each of whose replicas must run on one node; the planner reports replicas that do not"},
+            names(setup.kubernetes.single_node));
   table
       .add({"planner.nats_server", "--nats-server",
             "server of the subjects that Dynamo's discovery names, if its event plane is NATS"},

@@ -4,22 +4,14 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <type_traits>
 #include <utility>
-
-#include "net/address.h"
 
 namespace penstock::controller {
 namespace {
 
 constexpr core::Duration kAdvanceInterval = std::chrono::milliseconds{200};
 constexpr core::Duration kRetry = std::chrono::seconds{2};  // After a failed write or read.
-
-const char* stage_of(const connect::PodState& pod) {
-  if (pod.is_terminating) return "terminating";
-  if (pod.is_marked) return "draining";
-  if (pod.node.empty()) return "pending";
-  return pod.is_ready ? "serving" : "starting";
-}
 
 // Why the copy of the objects of a watch cannot be used; empty: it can.
 template <class T>
@@ -28,6 +20,15 @@ std::string age_of(const connect::Watched<T>& watched, std::string_view what, co
   if (!watched.confirmed_at()) return fmt::format("{}: the API server has not answered yet", what);
   return fmt::format("{}: the API server has confirmed nothing for {:.0f} min", what,
                      core::to_seconds(now - *watched.confirmed_at()) / 60.0);
+}
+
+// Of a write: a Scale, or the DynamoGraphDeployment of a component.
+tl::expected<connect::ApiScale, connect::ApiError> parse_answer(const connect::ApiCall& call,
+                                                                const connect::ScaleTarget& target,
+                                                                const nlohmann::json& answer) {
+  if (target.component.empty()) return connect::parse_scale(call, answer);
+  if (auto scale = component_scale(target, connect::parse_scaled_object(answer))) return *std::move(scale);
+  return tl::make_unexpected(api_error(call, connect::ApiReason::kMalformed, "the answer lacks the component"));
 }
 
 }  // namespace
@@ -61,12 +62,38 @@ core::Result<std::unique_ptr<KubernetesFleet>> KubernetesFleet::start(net::Loop&
   for (const KubernetesPool& pool : fleet->options_.pools) {
     Pool& made = *fleet->pools_.emplace_back(std::make_unique<Pool>());
     made.configured = pool;
-    connect::ReflectorOptions target = all_of(pool.target.resource);
-    target.field_selector = "metadata.name=" + pool.target.name;
-    made.target = fleet->watch<connect::ScaledObject>(&made, std::move(target), connect::parse_scaled_object);
+    fleet->watch_targets(made);
   }
   fleet->timer_ = loop.every(kAdvanceInterval, [raw = fleet.get()] { raw->advance(); });
   return fleet;
+}
+
+void KubernetesFleet::watch_targets(Pool& pool) {
+  const auto watch_one = [this, &pool](const connect::ScaleTarget& target, bool is_adapter) {
+    connect::ReflectorOptions options;
+    options.resource = target.resource;
+    options.in_namespace = options_.in_namespace;
+    options.field_selector = "metadata.name=" + target.name;
+    connect::Watched<connect::ScaledObject>::Listener listener;
+    listener.changed = [&pool, is_adapter] {
+      if (is_adapter) pool.serves_adapters = true;
+      pool.watch_failure.clear();
+    };
+    listener.failed = [this, &pool, is_adapter](const connect::ApiError& error) {
+      if (is_adapter && error.reason == connect::ApiReason::kNotFound) {
+        pool.serves_adapters = false;
+        return;
+      }
+      pool.watch_failure = error.message();
+      report(true, pool.configured.name, error.message());
+    };
+    return std::make_unique<connect::Watched<connect::ScaledObject>>(loop_, *api_, std::move(options),
+                                                                     connect::parse_scaled_object, std::move(listener));
+  };
+  pool.target = watch_one(pool.configured.target, false);
+  if (pool.configured.target.component.empty()) return;
+  pool.adapter_target = adapter_of(pool.configured.target);
+  pool.adapter = watch_one(pool.adapter_target, true);
 }
 
 KubernetesFleet::~KubernetesFleet() { loop_.cancel(timer_); }
@@ -75,7 +102,7 @@ template <class T>
 std::unique_ptr<connect::Watched<T>> KubernetesFleet::watch(Pool* pool, connect::ReflectorOptions options,
                                                             T (*parse)(const nlohmann::json&)) {
   typename connect::Watched<T>::Listener listener;
-  listener.changed = [] {};
+  if constexpr (std::is_same_v<T, connect::PodState>) listener.changed = [pool] { pool->has_new_pods = true; };
   listener.failed = [this, pool](const connect::ApiError& error) {
     report(true, pool == nullptr ? "" : pool->configured.name, error.message());
   };
@@ -95,20 +122,36 @@ void KubernetesFleet::update_gateway(const GatewayState& state, core::Instant at
   gateway_at_ = at;
 }
 
-const connect::ScaledObject* KubernetesFleet::object_of(const Pool& pool) const {
-  const auto& found = pool.target->all();
+const connect::ScaleTarget& KubernetesFleet::scaled_target(const Pool& pool) {
+  return pool.adapter != nullptr && !pool.adapter->all().empty() ? pool.adapter_target : pool.configured.target;
+}
+
+const connect::ScaledObject* KubernetesFleet::object_of(const Pool& pool) {
+  const bool has_adapter = &scaled_target(pool) == &pool.adapter_target;
+  const auto& found = has_adapter ? pool.adapter->all() : pool.target->all();
   return found.empty() ? nullptr : &found.begin()->second;
 }
 
 std::string KubernetesFleet::unknown_of(const Pool& pool) const {
   const core::Instant now = loop_.now();
-  const std::string target = to_string(pool.configured.target);
-  if (std::string age = age_of(*pool.target, target, now); !age.empty()) return age;
-  if (object_of(pool) == nullptr)
-    return fmt::format("{} does not exist in the namespace \"{}\"", target, options_.in_namespace);
+  const connect::ScaleTarget& configured = pool.configured.target;
+  const std::string target = to_string(scaled_target(pool));
+  std::string age = age_of(*pool.target, to_string(configured), now);
+  if (age.empty() && pool.adapter != nullptr && pool.serves_adapters)
+    age = age_of(*pool.adapter, to_string(pool.adapter_target), now);
+  if (!age.empty()) return pool.watch_failure.empty() ? age : age + ": " + pool.watch_failure;
+  if (pool.target->all().empty())
+    return fmt::format("{} does not exist in the namespace \"{}\"", to_string(configured), options_.in_namespace);
+  const auto& components = pool.target->all().begin()->second.components;
+  if (!configured.component.empty() && !components.contains(configured.component)) {
+    std::string names;
+    for (const auto& [name, component] : components) names += (names.empty() ? "" : ", ") + name;
+    return fmt::format("{} does not exist; its components are: {}", to_string(configured), names);
+  }
   if (!pool.scale)
     return fmt::format("the scale of {} is not known{}{}", target, pool.failure.empty() ? "" : ": ", pool.failure);
-  if (pool.pods == nullptr) return fmt::format("the scale of {} has no selector of pods", target);
+  if (pool.pods == nullptr)
+    return fmt::format("the scale of {} has no selector of pods; its controller has not set it", target);
   return age_of(*pool.pods, "pods of " + target, now);
 }
 
@@ -129,7 +172,12 @@ void KubernetesFleet::read_scale(Pool& pool) {
   const connect::ScaledObject* object = object_of(pool);
   if (object == nullptr || pool.is_reading || pool.writes > 0 || loop_.now() < pool.retry_at) return;
   if (pool.scale && pool.scale->resource_version == object->version) return;
-  const connect::ScaleTarget& target = pool.configured.target;
+  const connect::ScaleTarget& target = scaled_target(pool);
+  if (!target.component.empty()) {
+    const auto scale = component_scale(target, *object);
+    if (scale && !connect::is_older_version(object->version, pool.written)) take_scale(pool, *scale);
+    return;
+  }
   const connect::ApiCall call = connect::get_scale_call(target.resource, options_.in_namespace, target.name);
   pool.is_reading = true;
   api_->request(call, [this, call, &pool](const connect::ApiAnswer& answer) {
@@ -143,128 +191,17 @@ void KubernetesFleet::read_scale(Pool& pool) {
 
 void KubernetesFleet::take_scale(Pool& pool, const connect::ApiScale& scale) {
   pool.scale = scale;
-  if (pool.selector == scale.selector) return;
-  pool.selector = scale.selector;
+  const std::string selector = pod_selector(pool.configured.target, scale.selector);
+  if (pool.selector == selector) return;
+  pool.selector = selector;
   pool.pods.reset();
+  pool.groups.clear();
   if (pool.selector.empty()) return;
   connect::ReflectorOptions pods;
   pods.resource = connect::kPods;
   pods.in_namespace = options_.in_namespace;
   pods.label_selector = pool.selector;
   pool.pods = watch<connect::PodState>(&pool, std::move(pods), connect::parse_pod);
-}
-
-// A container that crashes again and again runs in between, so only readiness ends the time for which a pod with a node
-// cannot start.
-void KubernetesFleet::follow_start(const connect::PodState& pod, Replica& replica) const {
-  const bool has_node = !pod.node.empty();
-  if (pod.is_ready || (has_node && !replica.blocked_with_node)) replica.blocked_by.clear();
-  if (pod.blocked_by.empty() || pod.is_ready) return;
-  if (replica.blocked_by.empty()) replica.blocked_since = loop_.now();
-  replica.blocked_by = pod.blocked_by;
-  replica.blocked_with_node = has_node;
-}
-
-void KubernetesFleet::follow_pods(Pool& pool) {
-  if (pool.pods == nullptr || !pool.pods->confirmed_at()) return;
-  const core::Instant now = loop_.now();
-  const auto log_stage = [&](const std::string& name, const std::string& from, std::string_view to) {
-    events_.log().write(logging::Event::kReplicaState,
-                        {{"pool", pool.configured.name}, {"replica", name}, {"from", from}, {"to", to}});
-  };
-  std::map<std::string, Replica> next;
-  for (const auto& [key, pod] : pool.pods->all()) {
-    if (pod.has_ended) continue;
-    Replica replica;
-    if (const auto known = pool.replicas.find(pod.name); known != pool.replicas.end() && known->second.uid == pod.uid)
-      replica = known->second;
-    else
-      replica.number = next_number_++;
-    replica.uid = pod.uid;
-    const std::string stage = stage_of(pod);
-    if (stage != replica.stage) {
-      log_stage(pod.name, replica.stage, stage);
-      replica.stage = stage;
-      replica.since = now;
-    }
-    if (pod.is_marked != std::exchange(replica.is_marked, pod.is_marked)) replica.marked_since = now;
-    follow_start(pod, replica);
-    if (pod.is_ready && !std::exchange(replica.is_ready, true) && pod.restarts == 0 && pod.created_s && pod.ready_s)
-      pool.start_up.add(std::chrono::seconds{std::max<std::int64_t>(0, *pod.ready_s - *pod.created_s)});
-    next.emplace(pod.name, std::move(replica));
-  }
-  for (const auto& [name, replica] : pool.replicas)
-    if (!next.contains(name)) log_stage(name, replica.stage, "gone");
-  pool.replicas = std::move(next);
-}
-
-std::string KubernetesFleet::url_of(const connect::PodState& pod) const {
-  const auto address = net::Address::parse(pod.address, options_.port);
-  return address ? "http://" + address->text() : std::string{};
-}
-
-void KubernetesFleet::watch_engines() {
-  std::vector<WatchedEngine> engines;
-  for (const auto& pool : pools_) {
-    if (pool->pods == nullptr) continue;
-    for (const auto& [key, pod] : pool->pods->all()) {
-      const auto replica = pool->replicas.find(pod.name);
-      // One that was never ready has no metrics yet.
-      if (replica == pool->replicas.end() || !replica->second.is_ready || url_of(pod).empty()) continue;
-      const auto listed = gateway_.find(pod.name);
-      engines.push_back({replica->second.number, url_of(pod),
-                         listed == gateway_.end() ? std::vector<std::string>{} : listed->second.fpm, pod.name,
-                         pod.is_terminating});
-    }
-  }
-  watch_.watch(engines);
-}
-
-actuation::PodSeen KubernetesFleet::observe(const connect::PodState& pod, const Replica& replica) const {
-  actuation::PodSeen seen;
-  seen.name = pod.name;
-  seen.is_scheduled = !pod.node.empty();
-  seen.is_ready = pod.is_ready;
-  seen.is_marked = pod.is_marked;
-  seen.marked_since = replica.marked_since;
-  seen.deletion_cost = pod.deletion_cost;
-  seen.created_s = pod.created_s.value_or(0);
-  seen.revision = pod.revision;
-  seen.blocked_by = replica.blocked_by;
-  seen.blocked_since = replica.blocked_since;
-  if (const auto listed = gateway_.find(pod.name); listed != gateway_.end() && gateway_at_)
-    seen.gateway = actuation::GatewaySeen{*gateway_at_, listed->second.eligible, listed->second.open_requests};
-  if (const auto sample = watch_.sample_of(replica.number))
-    seen.engine = actuation::EngineSeen{sample->sampled_at, true,
-                                        actuation::OpenWork{sample->queued_requests + sample->running_requests, 0}};
-  return seen;
-}
-
-actuation::TargetSeen KubernetesFleet::observe(const Pool& pool) const {
-  actuation::TargetSeen seen;
-  seen.missing = missing_of(pool);
-  if (!seen.missing.empty()) return seen;
-  const connect::ScaledObject& object = *object_of(pool);
-  seen.replicas = pool.scale->replicas;
-  seen.is_ordered = pool.configured.target.is_ordered;
-  seen.is_own_write =
-      std::find(object.writers.begin(), object.writers.end(), connect::kFieldManager) != object.writers.end();
-  if (!object.writers.empty()) seen.writer = object.writers.back();
-  seen.gateway_at = gateway_at_;
-  for (const auto& [key, autoscaler] : autoscalers_->all())
-    if (scales(autoscaler, pool.configured.target)) seen.autoscaler = autoscaler.title;
-  for (const auto& [key, pod] : pool.pods->all()) {
-    const auto replica = pool.replicas.find(pod.name);
-    if (replica != pool.replicas.end() && !pod.is_terminating && !pod.has_ended)
-      seen.pods.push_back(observe(pod, replica->second));
-  }
-  for (const auto& [key, budget] : budgets_->all()) {
-    const bool selects_one = std::any_of(pool.pods->all().begin(), pool.pods->all().end(), [&](const auto& each) {
-      return !budget.selects_none && budget.selector.selects(each.second.labels);
-    });
-    if (selects_one) seen.budgets.push_back({budget.name, budget.allowed, budget.version});
-  }
-  return seen;
 }
 
 // ---- steps ----------------------------------------------------------------------------------------------------------
@@ -295,7 +232,8 @@ void KubernetesFleet::take_hold(Pool& pool, actuation::PodHold hold) {
   if (is_same && (pool.hold.text == before.text || pool.hold.cause == HoldCause::kNoData)) return;
   // A drain is no reason to act, and a planner that starts knows nothing yet.
   const auto is_shown = [&](HoldCause cause) {
-    return cause != HoldCause::kNone && cause != HoldCause::kDraining && (cause != HoldCause::kNoData || pool.scale);
+    const bool knows_pods = pool.scale && (pool.pods == nullptr || pool.pods->confirmed_at());
+    return cause != HoldCause::kNone && cause != HoldCause::kDraining && (cause != HoldCause::kNoData || knows_pods);
   };
   const std::string& name = pool.configured.name;
   if (is_shown(pool.hold.cause)) {
@@ -316,48 +254,49 @@ void KubernetesFleet::take_hold(Pool& pool, actuation::PodHold hold) {
 void KubernetesFleet::run(Pool& pool, const actuation::PodStep& step, const actuation::TargetSeen& seen) {
   using actuation::PodStepKind;
   if (step.kind == PodStepKind::kScale) return set_scale(pool, step, seen);
-  const auto pod = std::find_if(pool.pods->all().begin(), pool.pods->all().end(),
-                                [&](const auto& each) { return each.second.name == step.pod; });
-  if (pod == pool.pods->all().end()) return;
+  const auto group = pool.groups.find(step.pod);
+  if (group == pool.groups.end()) return;
   events_.add(loop_.now(), false, pool.configured.name, fmt::format("{} {}", to_string(step.kind), step.pod));
   events_.log().write(logging::Event::kReplicaStep,
                       {{"pool", pool.configured.name}, {"replica", step.pod}, {"step", to_string(step.kind)}});
-  switch (step.kind) {
-    case PodStepKind::kMark: return patch(pool, pod->second, actuation::kDrainingCost);
-    case PodStepKind::kDrained: return patch(pool, pod->second, actuation::kDrainedCost);
-    default: return patch(pool, pod->second, std::nullopt);
-  }
+  std::optional<std::int64_t> cost;
+  if (step.kind == PodStepKind::kMark) cost = actuation::kDrainingCost;
+  if (step.kind == PodStepKind::kDrained) cost = actuation::kDrainedCost;
+  for (const connect::PodIdentity& member : group->second.members) patch(pool, member, cost);
 }
 
 void KubernetesFleet::set_scale(Pool& pool, const actuation::PodStep& step, const actuation::TargetSeen& seen) {
-  const connect::ScaleTarget& target = pool.configured.target;
-  connect::ApiCall call = connect::set_scale_call(target.resource, options_.in_namespace, target.name, step.replicas,
-                                                  pool.scale->resource_version);
+  const connect::ScaleTarget target = scaled_target(pool);
+  connect::ApiCall call =
+      target.component.empty()
+          ? connect::set_scale_call(target.resource, options_.in_namespace, target.name, step.replicas,
+                                    pool.scale->resource_version)
+          : connect::set_component_call(target, options_.in_namespace, *object_of(pool), step.replicas);
   call.is_retried = false;  // What is right is computed anew.
   ++pool.writes;
-  api_->request(call, [this, call, step, seen, &pool](const connect::ApiAnswer& answer) {
+  api_->request(call, [this, call, target, step, seen, &pool](const connect::ApiAnswer& answer) {
     --pool.writes;
-    const auto scale = answer ? connect::parse_scale(call, *answer) : tl::make_unexpected(answer.error());
+    const auto scale = answer ? parse_answer(call, target, *answer) : tl::make_unexpected(answer.error());
     if (!scale && scale.error().reason == connect::ApiReason::kConflict) {
       ++pool.conflicts;
       return pool.scale.reset();
     }
     if (!scale) return take_failure(pool, scale.error());
     pool.failure.clear();
+    if (!target.component.empty()) pool.written = scale->resource_version;
     actuation::scaled(pool.state, seen, step);
     take_scale(pool, *scale);
-    const std::string text =
-        fmt::format("{} from {} to {} replicas", to_string(pool.configured.target), seen.replicas, step.replicas);
+    const std::string text = fmt::format("{} from {} to {} replicas", to_string(target), seen.replicas, step.replicas);
     events_.add(loop_.now(), false, pool.configured.name, text);
     write_event(pool, false, step.replicas > seen.replicas ? "ScaledUp" : "ScaledDown", "Scale", text);
     events_.log().write(logging::Event::kScaled, {{"pool", pool.configured.name},
-                                                  {"target", to_string(pool.configured.target)},
+                                                  {"target", to_string(target)},
                                                   {"from", seen.replicas},
                                                   {"to", step.replicas}});
   });
 }
 
-void KubernetesFleet::patch(Pool& pool, const connect::PodState& pod, std::optional<std::int64_t> deletion_cost) {
+void KubernetesFleet::patch(Pool& pool, const connect::PodIdentity& pod, std::optional<std::int64_t> deletion_cost) {
   connect::ApiCall call = connect::mark_pod_call(options_.in_namespace, pod, deletion_cost);
   call.is_retried = false;
   ++pool.writes;
@@ -389,7 +328,7 @@ void KubernetesFleet::forget_targets() {
 std::optional<connect::ObjectReference> KubernetesFleet::reference_of(const Pool& pool) const {
   const connect::ScaledObject* object = object_of(pool);
   if (object == nullptr) return std::nullopt;
-  const connect::ScaleTarget& target = pool.configured.target;
+  const connect::ScaleTarget& target = scaled_target(pool);
   const std::string& group = target.resource.group;
   return connect::ObjectReference{(group.empty() ? "" : group + "/") + target.resource.version,
                                   connect::kind_of(target), options_.in_namespace, target.name, object->uid};
@@ -400,78 +339,6 @@ void KubernetesFleet::write_event(const Pool& pool, bool warning, const char* re
   const auto object = reference_of(pool);
   if (writer_ == nullptr || !object || !may_act()) return;
   writer_->write({*object, warning, reason, action, note});
-}
-
-// ---- for the planner ------------------------------------------------------------------------------------------------
-
-signals::ReplicaState KubernetesFleet::state_of(const connect::PodState& pod) const {
-  if (pod.is_terminating || pod.is_marked) return signals::ReplicaState::kDraining;
-  const auto listed = gateway_.find(pod.name);
-  // A replica that the gateway finds unhealthy takes no traffic, as if it were still starting.
-  const bool is_healthy = listed == gateway_.end() || listed->second.healthy;
-  return pod.is_ready && is_healthy ? signals::ReplicaState::kReady : signals::ReplicaState::kStarting;
-}
-
-void KubernetesFleet::fill(std::size_t index, signals::PoolObservation& seen) const {
-  const Pool& pool = *pools_[index];
-  if (const auto spread = pool.start_up.spread()) seen.start_up = spread->median;
-  seen.actions_failed_total = pool.failed;
-  if (pool.scale) {
-    const bool is_own = pool.wanted && may_act() && pool.hold.cause != actuation::HoldCause::kManual &&
-                        pool.hold.cause != actuation::HoldCause::kAutoscaler;
-    seen.target_replicas = is_own ? *pool.wanted : pool.scale->replicas;
-  }
-  add_replicas(replicas(index), seen);
-}
-
-std::vector<ReplicaView> KubernetesFleet::replicas(std::size_t index) const {
-  const Pool& pool = *pools_[index];
-  std::vector<ReplicaView> views;
-  if (pool.pods == nullptr) return views;
-  for (const auto& [key, pod] : pool.pods->all()) {
-    const auto found = pool.replicas.find(pod.name);
-    if (found == pool.replicas.end() || pod.has_ended) continue;
-    const Replica& replica = found->second;
-    const auto listed = gateway_.find(pod.name);
-    views.push_back({pod.name,
-                     replica.stage,
-                     url_of(pod),
-                     replica.since,
-                     {replica.number, state_of(pod), replica.since, watch_.sample_of(replica.number)},
-                     watch_.messages_of(replica.number),
-                     listed == gateway_.end() ? std::string{} : listed->second.model});
-  }
-  return views;
-}
-
-std::vector<connect::VariantAnnotations> KubernetesFleet::annotations(std::size_t index) const {
-  const Pool& pool = *pools_[index];
-  std::vector<connect::VariantAnnotations> made;
-  for (const auto& [key, autoscaler] : autoscalers_->all())
-    if (autoscaler.annotations && scales(autoscaler, pool.configured.target)) made.push_back(*autoscaler.annotations);
-  if (const connect::ScaledObject* object = object_of(pool)) {
-    made.push_back(object->annotations);
-    made.back().object = to_string(pool.configured.target);
-  }
-  return made;
-}
-
-std::optional<report::PodScaling> KubernetesFleet::scaling(std::size_t index) const {
-  const Pool& pool = *pools_[index];
-  report::PodScaling made;
-  made.pool = pool.configured.name;
-  made.held_by_cause = actuation::to_string(pool.hold.cause);
-  made.held_by = pool.hold.by;
-  if (pool.scale) made.asked = pool.scale->replicas;
-  if (pool.pods != nullptr)
-    for (const auto& [key, pod] : pool.pods->all())
-      made.pending += !pod.has_ended && (pod.node.empty() || !pod.blocked_by.empty()) ? 1 : 0;
-  made.conflicts = pool.conflicts;
-  if (const auto spread = pool.start_up.spread())
-    made.start_up_s = {{"median", core::to_seconds(spread->median)},
-                       {"shortest", core::to_seconds(spread->shortest)},
-                       {"longest", core::to_seconds(spread->longest)}};
-  return made;
 }
 
 }  // namespace penstock::controller

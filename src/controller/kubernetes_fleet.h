@@ -11,6 +11,7 @@
 
 #include "actuation/pod_scaling.h"
 #include "connect/kubernetes/client.h"
+#include "connect/kubernetes/pod_groups.h"
 #include "connect/kubernetes/pods.h"
 #include "connect/kubernetes/scale_target.h"
 #include "connect/kubernetes/watched.h"
@@ -26,6 +27,8 @@ namespace penstock::controller {
 struct KubernetesPool {
   std::string name;
   connect::ScaleTarget target;
+  std::uint32_t gpus = 1;    // Of one replica. Pods that request another number are reported.
+  bool single_node = false;  // Replicas whose pods are on several nodes are reported.
 };
 
 struct KubernetesFleetOptions {
@@ -37,7 +40,8 @@ struct KubernetesFleetOptions {
   actuation::PodLimits limits;
 };
 
-// The pods that the selector of a target's scale selects are its replicas, and the gateway knows them by their names.
+// The pods that the selector of a target's scale selects are its replicas, and the gateway knows them by their names. A
+// group of a LeaderWorkerSet is one replica with the name and the address of its leader.
 // Targets, pods, autoscalers and disruption budgets are watched. What to do is computed by actuation/pod_scaling.h from
 // what the API server has confirmed lately; without that nothing is done. All that must survive a restart is in the
 // API server: the number of replicas and the marks on pods. Lives on one loop; advances a few times a second.
@@ -74,7 +78,7 @@ class KubernetesFleet final : public Fleet {
   [[nodiscard]] std::vector<connect::VariantAnnotations> annotations(std::size_t pool) const override;
 
  private:
-  struct Replica {  // A pod.
+  struct Replica {  // A pod, or a group of pods.
     std::uint32_t number = 0;
     std::string uid, stage;
     core::Instant since, marked_since, blocked_since;
@@ -82,6 +86,7 @@ class KubernetesFleet final : public Fleet {
     bool is_marked = false;
     std::string blocked_by;  // Why it cannot start.
     bool blocked_with_node = false;
+    bool is_checked = false;  // Its nodes.
   };
   struct Pool {
     KubernetesPool configured;
@@ -89,20 +94,29 @@ class KubernetesFleet final : public Fleet {
     actuation::PodScaling state;
     actuation::PodHold hold;
     std::optional<connect::ApiScale> scale;  // As last read.
+    std::string written;                     // Version of the last own write of a DynamoGraphDeployment.
     std::string selector;                    // Of `pods`.
     std::unique_ptr<connect::Watched<connect::ScaledObject>> target;
+    std::unique_ptr<connect::Watched<connect::ScaledObject>> adapter;  // Of a component of a DynamoGraphDeployment.
+    connect::ScaleTarget adapter_target;
+    bool serves_adapters = true;  // The API server does; otherwise there is no adapter.
+    std::string watch_failure;    // Why one of the two is not known.
     std::unique_ptr<connect::Watched<connect::PodState>> pods;
-    std::map<std::string, Replica> replicas;  // By name.
+    bool has_new_pods = false;
+    std::map<std::string, connect::PodGroup> groups;  // Of `pods`, by name.
+    std::map<std::string, Replica> replicas;          // By name.
     StartUpTimes start_up;
     bool is_reading = false;
     std::size_t writes = 0;  // In flight.
     core::Instant retry_at;  // After a failure.
     std::string failure;     // Reported once.
     std::uint64_t conflicts = 0, failed = 0;
+    std::uint32_t reported_gpus = 0;  // Of a replica, because the configuration has another number.
   };
 
   KubernetesFleet(net::Loop& loop, net::Client& client, logging::Log& log, KubernetesFleetOptions options,
                   std::unique_ptr<connect::KubernetesClient> api);
+  void watch_targets(Pool& pool);
   template <class T>
   [[nodiscard]] std::unique_ptr<connect::Watched<T>> watch(Pool* pool, connect::ReflectorOptions options,
                                                            T (*parse)(const nlohmann::json&));
@@ -112,18 +126,21 @@ class KubernetesFleet final : public Fleet {
   void read_scale(Pool& pool);
   void take_scale(Pool& pool, const connect::ApiScale& scale);
   void follow_pods(Pool& pool);
+  void check_group(Pool& pool, const connect::PodGroup& group, Replica& replica);
   void follow_start(const connect::PodState& pod, Replica& replica) const;
   void watch_engines();
-  [[nodiscard]] const connect::ScaledObject* object_of(const Pool& pool) const;
+  // The object that has the number of replicas: the adapter of a component, or else the target.
+  [[nodiscard]] static const connect::ScaledObject* object_of(const Pool& pool);
+  [[nodiscard]] static const connect::ScaleTarget& scaled_target(const Pool& pool);
   [[nodiscard]] std::string missing_of(const Pool& pool) const;  // For a write; empty: all is known.
   [[nodiscard]] std::string unknown_of(const Pool& pool) const;  // Of the number of replicas and their states.
   [[nodiscard]] actuation::TargetSeen observe(const Pool& pool) const;
-  [[nodiscard]] actuation::PodSeen observe(const connect::PodState& pod, const Replica& replica) const;
+  [[nodiscard]] actuation::PodSeen observe(const connect::PodGroup& group, const Replica& replica) const;
   [[nodiscard]] std::string url_of(const connect::PodState& pod) const;
   [[nodiscard]] signals::ReplicaState state_of(const connect::PodState& pod) const;
   void run(Pool& pool, const actuation::PodStep& step, const actuation::TargetSeen& seen);
   void set_scale(Pool& pool, const actuation::PodStep& step, const actuation::TargetSeen& seen);
-  void patch(Pool& pool, const connect::PodState& pod, std::optional<std::int64_t> deletion_cost);
+  void patch(Pool& pool, const connect::PodIdentity& pod, std::optional<std::int64_t> deletion_cost);
   void take_failure(Pool& pool, const connect::ApiError& error);
   void take_hold(Pool& pool, actuation::PodHold hold);
   [[nodiscard]] std::optional<connect::ObjectReference> reference_of(const Pool& pool) const;

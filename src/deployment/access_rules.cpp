@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
+#include <tuple>
 #include <utility>
 
 namespace penstock::deployment {
@@ -27,8 +29,18 @@ std::string role_line(const AccessRule& rule) {
                      list_of(rule.verbs));
 }
 
-std::vector<AccessRule> gateway_access(const std::string& pods_namespace) {
-  return {{pods_namespace, "", "pods", {"list", "watch"}, {}, "the gateway follows the pods that serve"}};
+std::vector<AccessRule> gateway_access(const std::string& in_namespace, const FollowedObjects& followed) {
+  std::vector<AccessRule> rules;
+  if (followed.pods)
+    rules.push_back({in_namespace, "", "pods", {"list", "watch"}, {}, "the gateway follows the pods that serve"});
+  if (followed.endpoint_slices)
+    rules.push_back({in_namespace,
+                     "discovery.k8s.io",
+                     "endpointslices",
+                     {"list", "watch"},
+                     {},
+                     "the gateway follows the endpoints of its Service"});
+  return rules;
 }
 
 std::vector<AccessRule> leader_election_access(const std::string& in_namespace, const std::string& lease,
@@ -44,14 +56,20 @@ std::vector<AccessRule> leader_election_access(const std::string& in_namespace, 
 
 std::vector<AccessRule> scaling_access(const std::string& in_namespace, const std::vector<ScaledResource>& targets) {
   if (targets.empty()) return {};
-  std::map<std::pair<std::string, std::string>, std::vector<std::string>> names;
-  for (const ScaledResource& target : targets) names[{target.group, target.plural}].push_back(target.name);
+  std::map<std::tuple<std::string, std::string, bool>, std::vector<std::string>> names;
+  for (const ScaledResource& target : targets) {
+    std::vector<std::string>& of_kind = names[{target.group, target.plural, target.has_scale}];
+    if (std::find(of_kind.begin(), of_kind.end(), target.name) == of_kind.end()) of_kind.push_back(target.name);
+  }
   std::vector<AccessRule> rules;
   for (const auto& [resource, of_resource] : names) {
-    const auto& [group, plural] = resource;
+    const auto& [group, plural, has_scale] = resource;
     rules.push_back({in_namespace, group, plural, {"list", "watch"}, {}, "the planner follows its targets"});
-    rules.push_back(
-        {in_namespace, group, plural + "/scale", {"get", "patch"}, of_resource, "the planner scales its targets"});
+    if (has_scale)
+      rules.push_back(
+          {in_namespace, group, plural + "/scale", {"get", "patch"}, of_resource, "the planner scales its targets"});
+    else
+      rules.push_back({in_namespace, group, plural, {"patch"}, of_resource, "the planner scales its targets"});
   }
   rules.push_back(
       {in_namespace, "", "pods", {"list", "watch", "patch"}, {}, "the planner follows pods and marks those that go"});

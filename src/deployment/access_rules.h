@@ -21,12 +21,17 @@ struct AccessRule {
 // The rule as a line of a Role: {apiGroups: [""], resources: ["pods"], verbs: ["list", "watch"]}.
 [[nodiscard]] std::string role_line(const AccessRule& rule);
 
-// Of a gateway that follows the pods of a namespace.
-[[nodiscard]] std::vector<AccessRule> gateway_access(const std::string& pods_namespace);
+// What a gateway follows in a namespace.
+struct FollowedObjects {
+  bool pods = true, endpoint_slices = false;
+};
+[[nodiscard]] std::vector<AccessRule> gateway_access(const std::string& in_namespace,
+                                                     const FollowedObjects& followed = {});
 
-// An object with /scale, as a Role names it.
+// An object that is scaled, as a Role names it.
 struct ScaledResource {
   std::string group, plural, name;  // "apps", "deployments", "chat".
+  bool has_scale = true;            // Otherwise the object itself is patched.
 };
 // Of one of several planners: a Lease and a ConfigMap of this name, and Events. `create` cannot be limited to a name.
 [[nodiscard]] std::vector<AccessRule> leader_election_access(const std::string& in_namespace, const std::string& lease,

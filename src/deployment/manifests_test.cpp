@@ -142,8 +142,23 @@ TEST(Manifests, OfSeveralPlannersOneLeadsAndAllAreReady) {
       R"({"apiGroups":["events.k8s.io"],"resources":["events"],"verbs":["create","patch"]}])");
 }
 
+TEST(Manifests, APlannerMayPatchObjectsWithoutAScale) {
+  const auto rules = scaling_access("llm", {{"nvidia.com", "dynamographdeployments", "g", false},
+                                            {"nvidia.com", "dynamographdeployments", "g", false},
+                                            {"nvidia.com", "dynamographdeploymentscalingadapters", "g-d"}});
+  ASSERT_EQ(rules.size(), 8U);
+  EXPECT_EQ(
+      role_line(rules[1]),
+      R"({apiGroups: ["nvidia.com"], resources: ["dynamographdeployments"], resourceNames: ["g"], verbs: ["patch"]})");
+  EXPECT_EQ(rules[3].resource, "dynamographdeploymentscalingadapters/scale");
+}
+
 TEST(Manifests, ARuleIsShownAsALineOfARole) {
   EXPECT_EQ(role_line(gateway_access("a")[0]), R"({apiGroups: [""], resources: ["pods"], verbs: ["list", "watch"]})");
+  const auto rules = gateway_access("a", {false, true});
+  ASSERT_EQ(rules.size(), 1U);
+  EXPECT_EQ(role_line(rules[0]),
+            R"({apiGroups: ["discovery.k8s.io"], resources: ["endpointslices"], verbs: ["list", "watch"]})");
 }
 
 }  // namespace

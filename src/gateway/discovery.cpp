@@ -179,8 +179,9 @@ class Finder final : public Discovery {
   }
 
   core::Result<void> follow_pods() {
-    if (options_.pods.selector.empty()) return {};
-    const std::string source = "pods " + options_.pods.selector;
+    if (!options_.pods.follows_any()) return {};
+    const std::string source =
+        options_.pods.service.empty() ? "pods " + options_.pods.selector : "service " + options_.pods.service;
     auto started = PodSource::start(
         loop_, options_.pods,
         {[this, source](std::vector<ReplicaEndpoint> found) {
@@ -267,7 +268,7 @@ class Finder final : public Discovery {
       by_endpoint_ = std::move(events);
     }
     const bool complete =
-        (options_.dns.empty() || dns_read_) && (options_.pods.selector.empty() || pods_read_) &&
+        (options_.dns.empty() || dns_read_) && (!options_.pods.follows_any() || pods_read_) &&
         std::all_of(files_.begin(), files_.end(), [](const File& file) { return file.time != File{}.time; });
     gateway_.set_replicas(std::move(specs), complete);
   }

@@ -1,5 +1,7 @@
 #include "gateway/pod_source.h"
 
+#include <fmt/format.h>
+
 #include <functional>
 #include <optional>
 #include <utility>
@@ -7,6 +9,7 @@
 #include "connect/kubernetes/access.h"
 #include "connect/kubernetes/client.h"
 #include "connect/kubernetes/credentials.h"
+#include "connect/kubernetes/pod_groups.h"
 #include "connect/kubernetes/watched.h"
 #include "net/access.h"
 #include "net/address.h"
@@ -21,6 +24,20 @@ constexpr const char* kRoleLabel = "llm-d.ai/role";
 tl::unexpected<core::Error> of_options(core::Error error) {
   error.where = error.where.empty() ? "gateway.kubernetes" : "gateway.kubernetes: " + error.where;
   return tl::make_unexpected(std::move(error));
+}
+
+dispatch::ReplicaPhase phase_of(bool is_ready, bool is_leaving) {
+  if (is_leaving) return dispatch::ReplicaPhase::kDraining;
+  return is_ready ? dispatch::ReplicaPhase::kServing : dispatch::ReplicaPhase::kWarming;
+}
+
+// 0: the slice has no such port.
+std::uint16_t port_of(const connect::EndpointSlice& slice, const PodOptions& options) {
+  for (const connect::SlicePort& port : slice.ports)
+    if (options.port_name.empty() ? port.port == options.port || slice.ports.size() == 1
+                                  : port.name == options.port_name)
+      return port.port;
+  return 0;
 }
 
 signals::Role role_of(const connect::PodState& pod) {
@@ -38,10 +55,8 @@ class Follower final : public PodSource {
   core::Result<void> begin() {
     auto access = connect::find_kubernetes_access(options_.kubeconfig);
     if (!access) return of_options(access.error());
-    connect::ReflectorOptions pods;
-    pods.resource = connect::kPods;
-    pods.in_namespace = options_.in_namespace.empty() ? access->default_namespace : options_.in_namespace;
-    pods.label_selector = options_.selector;
+    connect::ReflectorOptions objects;
+    objects.in_namespace = options_.in_namespace.empty() ? access->default_namespace : options_.in_namespace;
     connect::KubernetesOptions options;
     options.access = *std::move(access);
     // Gateways that lost the API server together return at different times.
@@ -49,16 +64,39 @@ class Follower final : public PodSource {
     auto client = connect::KubernetesClient::start(loop_, http_, std::move(options), listener_.failed);
     if (!client) return of_options(client.error());
     client_ = *std::move(client);
-    pods_.emplace(
-        loop_, *client_, std::move(pods), connect::parse_pod,
-        connect::Watched<connect::PodState>::Listener{
-            [this] { report(); }, [this](const connect::ApiError& error) { listener_.failed(error.message()); }});
+    in_namespace_ = objects.in_namespace;
+    const auto failed = [this](const connect::ApiError& error) { listener_.failed(error.message()); };
+    if (!options_.selector.empty()) {
+      objects.resource = connect::kPods;
+      objects.label_selector = options_.selector;
+      pods_.emplace(loop_, *client_, objects, connect::parse_pod,
+                    connect::Watched<connect::PodState>::Listener{[this] { report(); }, failed});
+    }
+    if (!options_.service.empty()) {
+      objects.resource = connect::kEndpointSlices;
+      objects.label_selector = std::string{connect::kServiceNameLabel} + "=" + options_.service;
+      slices_.emplace(loop_, *client_, objects, connect::parse_endpoint_slice,
+                      connect::Watched<connect::EndpointSlice>::Listener{[this] { report(); }, failed});
+    }
     return {};
   }
 
  private:
   void report() {
-    std::vector<ReplicaEndpoint> found = replicas_of(pods_->all(), options_.port);
+    // Both are listed once before the first report.
+    if ((pods_ && !pods_->confirmed_at()) || (slices_ && !slices_->confirmed_at())) return;
+    static const std::map<std::string, connect::PodState> kNoPods;
+    std::vector<ReplicaEndpoint> found = slices_ ? replicas_of(slices_->all(), pods_ ? pods_->all() : kNoPods, options_)
+                                                 : replicas_of(pods_->all(), options_.port);
+    std::string missing;
+    if (slices_)
+      missing = missing_replicas(slices_->all(), options_, in_namespace_);
+    else if (pods_->all().empty())
+      missing = fmt::format(
+          "gateway.kubernetes.selector: no pod in the namespace \"{}\" has the labels {}; compare "
+          "with `kubectl get pods --show-labels`",
+          in_namespace_, options_.selector);
+    if (std::exchange(missing_, missing) != missing && !missing.empty()) listener_.failed(missing);
     if (reported_ && *reported_ == found) return;
     reported_ = found;
     listener_.found(std::move(found));
@@ -70,13 +108,15 @@ class Follower final : public PodSource {
   net::Client http_;
   std::unique_ptr<connect::KubernetesClient> client_;
   std::optional<std::vector<ReplicaEndpoint>> reported_;
+  std::string in_namespace_, missing_;
   std::optional<connect::Watched<connect::PodState>> pods_;
+  std::optional<connect::Watched<connect::EndpointSlice>> slices_;
 };
 
 }  // namespace
 
 core::Result<void> check_pod_options(const PodOptions& options) {
-  if (options.selector.empty()) return {};
+  if (!options.follows_any()) return {};
   auto access = connect::find_kubernetes_access(options.kubeconfig);
   if (!access) return of_options(access.error());
   if (auto loaded = connect::KubernetesCredentials::load(*std::move(access)); !loaded)
@@ -86,7 +126,8 @@ core::Result<void> check_pod_options(const PodOptions& options) {
 
 std::vector<ReplicaEndpoint> replicas_of(const std::map<std::string, connect::PodState>& pods, std::uint16_t port) {
   std::vector<ReplicaEndpoint> all;
-  for (const auto& [key, pod] : pods) {
+  for (const auto& [name, group] : groups_of(pods, connect::PodSelection::kLeaders)) {
+    const connect::PodState& pod = group.pod;
     const auto address = net::Address::parse(pod.address, port);
     if (!address || pod.has_ended) continue;
     ReplicaEndpoint& found = all.emplace_back();
@@ -94,12 +135,67 @@ std::vector<ReplicaEndpoint> replicas_of(const std::map<std::string, connect::Po
     found.url = "http://" + address->text();
     found.pool = "default";
     found.role = role_of(pod);
-    found.phase = pod.is_terminating || pod.is_marked ? dispatch::ReplicaPhase::kDraining
-                  : pod.is_ready                      ? dispatch::ReplicaPhase::kServing
-                                                      : dispatch::ReplicaPhase::kWarming;
+    found.phase = phase_of(pod.is_ready, pod.is_terminating || pod.is_marked);
     found.addresses = {*address};
   }
   return all;
+}
+
+std::vector<ReplicaEndpoint> replicas_of(const std::map<std::string, connect::EndpointSlice>& slices,
+                                         const std::map<std::string, connect::PodState>& pods,
+                                         const PodOptions& options) {
+  std::map<std::string, const connect::PodState*> by_name;
+  for (const auto& [key, pod] : pods) by_name[pod.name] = &pod;
+  std::map<std::string, ReplicaEndpoint> all;
+  for (const auto& [key, slice] : slices) {
+    const std::uint16_t port = port_of(slice, options);
+    for (const connect::SliceEndpoint& endpoint : slice.endpoints) {
+      const auto address = net::Address::parse(endpoint.address, port);
+      if (!address || port == 0) continue;
+      const auto pod = by_name.find(endpoint.pod);
+      const bool is_marked = pod != by_name.end() && pod->second->is_marked;
+      ReplicaEndpoint made;
+      made.id = endpoint.pod.empty() ? address->text() : endpoint.pod;
+      made.url = "http://" + address->text();
+      made.pool = "default";
+      if (pod != by_name.end()) made.role = role_of(*pod->second);
+      made.phase = phase_of(endpoint.is_ready, endpoint.is_terminating || is_marked);
+      made.addresses = {*address};
+      const auto known = all.find(made.id);
+      // While an endpoint moves to another slice, one of the two may be older. IPv4 goes before IPv6.
+      if (known == all.end() ||
+          (known->second.url.find('[') != std::string::npos && made.url.find('[') == std::string::npos))
+        all.insert_or_assign(made.id, std::move(made));
+      else if (made.phase == dispatch::ReplicaPhase::kDraining)
+        known->second.phase = made.phase;
+    }
+  }
+  std::vector<ReplicaEndpoint> replicas;
+  for (auto& [id, replica] : all) replicas.push_back(std::move(replica));
+  return replicas;
+}
+
+std::string missing_replicas(const std::map<std::string, connect::EndpointSlice>& slices, const PodOptions& options,
+                             const std::string& in_namespace) {
+  bool has_endpoints = false;
+  std::string ports;
+  for (const auto& [key, slice] : slices) {
+    if (slice.endpoints.empty()) continue;
+    has_endpoints = true;
+    if (port_of(slice, options) != 0) return {};
+    for (const connect::SlicePort& port : slice.ports)
+      ports += fmt::format("{}{} ({})", ports.empty() ? "" : ", ", port.name, port.port);
+  }
+  if (has_endpoints)
+    return fmt::format(
+        "gateway.kubernetes: the Service \"{}\" has no port {}; it has {}; set "
+        "gateway.kubernetes.port_name",
+        options.service, options.port_name.empty() ? std::to_string(options.port) : "\"" + options.port_name + "\"",
+        ports.empty() ? "none" : ports);
+  return fmt::format(
+      "gateway.kubernetes.service: the Service \"{}\" in the namespace \"{}\" has no endpoints; check its "
+      "name, and that its selector matches pods",
+      options.service, in_namespace);
 }
 
 core::Result<std::unique_ptr<PodSource>> PodSource::start(net::Loop& loop, const PodOptions& options,

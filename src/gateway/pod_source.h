@@ -1,4 +1,4 @@
-// Pods of Kubernetes as replicas.
+// Pods of Kubernetes, and endpoints of a Service, as replicas.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "connect/kubernetes/endpoint_slices.h"
 #include "connect/kubernetes/pods.h"
 #include "core/result.h"
 #include "gateway/options.h"
@@ -17,9 +18,12 @@ namespace penstock::gateway {
 
 struct PodOptions {
   std::string selector;      // Of labels; empty: no pods.
+  std::string service;       // Whose EndpointSlices are followed; then the pods only add roles and marks of planners.
+  std::string port_name;     // Of the Service's port; empty: its only port, or the one with the number `port`.
   std::string in_namespace;  // Empty: that of the kubeconfig or of this pod.
   std::string kubeconfig;    // Empty: KUBECONFIG, the service account of this pod, or ~/.kube/config.
   std::uint16_t port = 8000;
+  [[nodiscard]] bool follows_any() const { return !selector.empty() || !service.empty(); }
   bool operator==(const PodOptions&) const = default;
 };
 
@@ -27,9 +31,21 @@ struct PodOptions {
 [[nodiscard]] core::Result<void> check_pod_options(const PodOptions& options);
 
 // A pod that is ready serves, one that is not is warming, and one that terminates, or that a planner has marked, is
-// draining. Pods without an address, and those that have ended, are no replicas.
+// draining. Pods without an address, and those that have ended, are no replicas. Of a group of a LeaderWorkerSet the
+// leader is the replica; if the workers are among the pods, they must be ready, too.
 [[nodiscard]] std::vector<ReplicaEndpoint> replicas_of(const std::map<std::string, connect::PodState>& pods,
                                                        std::uint16_t port);
+
+// The endpoints of all slices of a Service. One that terminates, or whose pod a planner has marked, is draining; one
+// that is ready serves; others are warming. Its id is the name of its pod, or its address. An endpoint that is in
+// several slices, for example with addresses of both families, is one replica.
+[[nodiscard]] std::vector<ReplicaEndpoint> replicas_of(const std::map<std::string, connect::EndpointSlice>& slices,
+                                                       const std::map<std::string, connect::PodState>& pods,
+                                                       const PodOptions& options);
+
+// Why there are no replicas, and what to do; empty: there are some.
+[[nodiscard]] std::string missing_replicas(const std::map<std::string, connect::EndpointSlice>& slices,
+                                           const PodOptions& options, const std::string& in_namespace);
 
 // Follows the pods for as long as it lives. What was found stays while the API server cannot be reached.
 class PodSource {

@@ -53,6 +53,23 @@ TEST(PodSource, APodThatAPlannerMarkedDrains) {
   EXPECT_EQ(found[0].phase, Phase::kDraining);
 }
 
+TEST(PodSource, TheLeaderOfAGroupIsTheReplicaAndServesWhenAllPodsAreReady) {
+  const auto member = [](const char* name, const char* index, const char* ready) {
+    Json made = pod(name, "10.0.0.1", ready);
+    made["metadata"]["labels"]["leaderworkerset.sigs.k8s.io/name"] = "chat";
+    made["metadata"]["labels"]["leaderworkerset.sigs.k8s.io/group-index"] = "0";
+    made["metadata"]["labels"]["leaderworkerset.sigs.k8s.io/worker-index"] = index;
+    return made;
+  };
+  for (const char* ready : {"True", "False"}) {
+    const auto found = replicas({member("chat-0", "0", "True"), member("chat-0-1", "1", ready)});
+    ASSERT_EQ(found.size(), 1U);
+    EXPECT_EQ(found[0].id, "chat-0");
+    EXPECT_EQ(found[0].phase, ready == std::string{"True"} ? Phase::kServing : Phase::kWarming);
+  }
+  EXPECT_EQ(replicas({member("chat-0", "0", "True")}).at(0).phase, Phase::kServing) << "workers are not selected";
+}
+
 TEST(PodSource, PodsWithoutAnAddressAndEndedOnesAreNoReplicas) {
   Json pending = pod("a", "", "False"), failed = pod("b", "10.0.0.2", "False"), bare = Json::object();
   failed["status"]["phase"] = "Failed";
@@ -70,6 +87,63 @@ TEST(PodSource, TakesTheRoleFromTheLabelOfLlmd) {
   EXPECT_EQ(found[0].role, signals::Role::kPrefill);
   EXPECT_EQ(found[1].role, signals::Role::kDecode);
   EXPECT_EQ(found[2].role, signals::Role::kAggregated);
+}
+
+// Slices of a Service with one port "http" 8000 beside "metrics" 9090.
+connect::EndpointSlice slice(std::vector<connect::SliceEndpoint> endpoints) {
+  return {{{"http", 8000}, {"metrics", 9090}}, std::move(endpoints)};
+}
+
+PodOptions of_service(const char* port_name = "") {
+  PodOptions options;
+  options.service = "chat";
+  options.port_name = port_name;
+  return options;
+}
+
+TEST(PodSource, EndpointsOfAllSlicesOfAServiceAreReplicas) {
+  const auto found = replicas_of({{"n/a", slice({{"chat-1", "10.0.0.1", true, false}, {"", "10.0.0.2", false, false}})},
+                                  {"n/b", slice({{"chat-3", "10.0.0.3", true, true}, {"chat-4", "not an address"}})}},
+                                 {}, of_service());
+  ASSERT_EQ(found.size(), 3U);
+  EXPECT_EQ(found[0].id, "10.0.0.2:8000");
+  EXPECT_EQ(found[0].phase, Phase::kWarming);
+  EXPECT_EQ(found[1].id, "chat-1");
+  EXPECT_EQ(found[1].url, "http://10.0.0.1:8000");
+  EXPECT_EQ(found[1].phase, Phase::kServing);
+  EXPECT_EQ(found[2].phase, Phase::kDraining);
+  EXPECT_EQ(replicas_of({{"n/a", slice({{"chat-1", "10.0.0.1"}})}}, {}, of_service("metrics")).at(0).url,
+            "http://10.0.0.1:9090");
+}
+
+TEST(PodSource, AnEndpointInSeveralSlicesIsOneReplica) {
+  const auto found = replicas_of({{"n/a", slice({{"chat-1", "fd00::1"}, {"chat-2", "10.0.0.2"}})},
+                                  {"n/b", slice({{"chat-1", "10.0.0.1"}, {"chat-2", "10.0.0.2", true, true}})}},
+                                 {}, of_service());
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_EQ(found[0].url, "http://10.0.0.1:8000");
+  EXPECT_EQ(found[1].phase, Phase::kDraining);
+}
+
+TEST(PodSource, PodsOfASelectorAddRolesAndMarksToTheEndpointsOfAService) {
+  Json marked = pod("chat-1", "10.0.0.1", "True");
+  marked["metadata"]["annotations"][connect::kDrainAnnotation] = "true";
+  marked["metadata"]["labels"]["llm-d.ai/role"] = "prefill";
+  const auto found = replicas_of({{"n/a", slice({{"chat-1", "10.0.0.1"}, {"chat-2", "10.0.0.2"}})}},
+                                 {{"n/chat-1", connect::parse_pod(marked)}}, of_service());
+  EXPECT_EQ(found.at(0).phase, Phase::kDraining);
+  EXPECT_EQ(found.at(0).role, signals::Role::kPrefill);
+  EXPECT_EQ(found.at(1).phase, Phase::kServing);
+}
+
+TEST(PodSource, AServiceWithoutEndpointsOrThePortIsNamed) {
+  EXPECT_EQ(missing_replicas({}, of_service(), "n"),
+            "gateway.kubernetes.service: the Service \"chat\" in the namespace \"n\" has no endpoints; check its name, "
+            "and that its selector matches pods");
+  EXPECT_EQ(missing_replicas({{"n/a", slice({{"a", "10.0.0.1"}})}}, of_service("grpc"), "n"),
+            "gateway.kubernetes: the Service \"chat\" has no port \"grpc\"; it has http (8000), metrics (9090); set "
+            "gateway.kubernetes.port_name");
+  EXPECT_EQ(missing_replicas({{"n/a", slice({{"a", "10.0.0.1"}})}}, of_service(), "n"), "");
 }
 
 TEST(PodSource, NamesAKubeconfigThatCannotBeUsed) {
@@ -95,7 +169,10 @@ TEST(PodSource, ReportsOnlyChangesOfReplicas) {
                       << "clusters: [{name: l, cluster: {server: \"http://" << server.address().text() << "\"}}]\n";
   server.set("a");
   int reports = 0;
-  auto source = PodSource::start(loop, {"app=vllm", "", file, 8000},
+  PodOptions options;
+  options.selector = "app=vllm";
+  options.kubeconfig = file;
+  auto source = PodSource::start(loop, options,
                                  {[&](std::vector<ReplicaEndpoint> found) {
                                     EXPECT_TRUE(found.empty());  // No address yet.
                                     ++reports;
@@ -110,6 +187,25 @@ TEST(PodSource, ReportsOnlyChangesOfReplicas) {
   EXPECT_EQ(reports, 1);
   EXPECT_EQ(server.targets[0], "/api/v1/namespaces/n/pods?limit=500&labelSelector=app%3Dvllm");
   source->reset();
+
+  // A selector that matches nothing is reported once, and a Service's slices are listed by their label.
+  server.remove("a");
+  server.remove("b");
+  server.targets.clear();
+  options.service = "chat";
+  std::vector<std::string> errors;
+  for (const char* selector : {"app=vllm", ""}) {
+    options.selector = selector;
+    if (*selector != 0) options.service.clear();
+    auto missing = PodSource::start(loop, options,
+                                    {[&](std::vector<ReplicaEndpoint> found) { EXPECT_TRUE(found.empty()); },
+                                     [&](const std::string& error) { errors.push_back(error); }});
+    net::testing::run_for(loop, std::chrono::milliseconds{100});
+    options.service = "chat";
+  }
+  ASSERT_EQ(errors.size(), 2U);
+  EXPECT_NE(errors[0].find("no pod in the namespace \"n\" has the labels app=vllm"), std::string::npos) << errors[0];
+  EXPECT_NE(errors[1].find("the Service \"chat\" in the namespace \"n\" has no endpoints"), std::string::npos);
   std::filesystem::remove_all(folder);
 }
 

@@ -25,6 +25,7 @@ import threading
 import time
 import unittest
 
+import dynamo_planner
 from cluster_testing import PORT_BASE, RUN, SKIPPED, TESTBED, keda_is_built, script, why_skipped
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -194,6 +195,8 @@ def main(words):
         print(f"SKIPPED: no test with a real API server ran: {cause}")
         return 1 if mode == "yes" else SKIPPED
     if INSIDE not in os.environ:
+        if mode == "yes" and (cause := dynamo_planner.install()):  # There is no package index inside.
+            print(f"SKIPPED: the comparison with Dynamo's planner: {cause}", flush=True)
         os.environ[INSIDE] = "yes"
         inside = "ip link set lo up && " + "".join(f"ip route add local {each} dev lo && " for each in PODS) + 'exec "$@"'
         os.execvp("unshare", ["unshare", "--user", "--map-root-user", "--net", "bash", "-c", inside, "bash", sys.executable, "-B",

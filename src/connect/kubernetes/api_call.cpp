@@ -66,6 +66,11 @@ std::string hint_for(const ApiCall& call, ApiReason reason) {
                        call.in_namespace.empty() ? "ClusterRole" : "Role", call.resource.group, resource_of(call),
                        call.verb);
   if (reason == ApiReason::kUnauthorized) return "check the token or the client certificate; it may have expired";
+  if (reason == ApiReason::kNotFound && call.verb == "get" && call.subresource == "scale")
+    return fmt::format("the object does not exist, or {}.{} have no /scale", call.resource.plural, call.resource.group);
+  if (reason == ApiReason::kNotFound && (call.verb == "list" || call.verb == "watch") && !call.resource.group.empty())
+    return fmt::format("the cluster does not serve {}.{} {}; install its definition (CRD), or name another version",
+                       call.resource.plural, call.resource.group, call.resource.version);
   return {};
 }
 

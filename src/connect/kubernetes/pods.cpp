@@ -18,6 +18,7 @@ using Json = nlohmann::json;
 
 constexpr const char* kDeletionCost = "controller.kubernetes.io/pod-deletion-cost";
 constexpr std::size_t kCauseBytes = 300;
+constexpr std::int64_t kGroupSizeMax = 1024, kGpusMax = 1024;
 
 // Reasons for which a container waits that are no part of a normal start.
 constexpr std::array<std::string_view, 7> kStuck = {
@@ -57,6 +58,28 @@ void read_containers(const Json& status, PodState& pod) {
   }
 }
 
+// A number from 0 to `most`; quantities such as "1k" do not occur for pods and GPUs.
+std::optional<std::uint32_t> count_of(const Json& value, std::int64_t most) {
+  std::int64_t number = -1;
+  if (value.is_string()) {
+    const auto& text = value.get_ref<const std::string&>();
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  } else if (value.is_number_unsigned()) {
+    number = static_cast<std::int64_t>(std::min<std::uint64_t>(value.get<std::uint64_t>(), INT64_MAX));
+  }
+  if (number < 0 || number > most) return std::nullopt;
+  return static_cast<std::uint32_t>(number);
+}
+
+std::uint32_t gpus_of(const Json& spec) {
+  std::uint32_t gpus = 0;
+  for (const Json& container : json_part(spec, "containers"))
+    for (const auto& [name, value] : json_part(json_part(container, "resources"), "limits").items())
+      if (name.ends_with("/gpu")) gpus += count_of(value, kGpusMax).value_or(0);
+  return gpus;
+}
+
 }  // namespace
 
 PodState parse_pod(const Json& object) {
@@ -77,13 +100,16 @@ PodState parse_pod(const Json& object) {
   std::from_chars(cost.data(), cost.data() + cost.size(), pod.deletion_cost);
   for (const char* label : {"pod-template-hash", "controller-revision-hash"})
     if (const auto found = pod.labels.find(label); found != pod.labels.end()) pod.revision = found->second;
+  pod.gpus = gpus_of(json_part(object, "spec"));
+  pod.group_size = std::max(1U, count_of(json_part(annotations, kGroupSizeAnnotation), kGroupSizeMax).value_or(1));
   pod.created_s = unix_s(json_text(metadata, "creationTimestamp"));
   read_conditions(status, pod);
   read_containers(status, pod);
   return pod;
 }
 
-ApiCall mark_pod_call(const std::string& in_namespace, const PodState& pod, std::optional<std::int64_t> deletion_cost) {
+ApiCall mark_pod_call(const std::string& in_namespace, const PodIdentity& pod,
+                      std::optional<std::int64_t> deletion_cost) {
   Json annotations{{kDrainAnnotation, nullptr}, {kDeletionCost, nullptr}};
   if (deletion_cost) annotations = {{kDrainAnnotation, "true"}, {kDeletionCost, std::to_string(*deletion_cost)}};
   return merge_patch_call(kPods, in_namespace, pod.name,

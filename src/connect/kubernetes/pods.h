@@ -23,12 +23,18 @@ struct PodState {
   std::string revision;    // Of the template that it was made from.
   std::string blocked_by;  // Why it cannot start, as the scheduler or the kubelet says; empty: nothing.
   std::int64_t restarts = 0;
+  std::uint32_t gpus = 0;                          // Of the limits of its containers.
+  std::uint32_t group_size = 1;                    // Pods of its group of a LeaderWorkerSet.
   std::optional<std::int64_t> created_s, ready_s;  // Unix time. The latter since when it has been ready.
 };
 [[nodiscard]] PodState parse_pod(const nlohmann::json& object);
 
+struct PodIdentity {
+  std::string name, uid, node;
+};
+
 // Sets or removes the annotation and the deletion cost of a pod. It fails with kConflict if another pod has its name.
-[[nodiscard]] ApiCall mark_pod_call(const std::string& in_namespace, const PodState& pod,
+[[nodiscard]] ApiCall mark_pod_call(const std::string& in_namespace, const PodIdentity& pod,
                                     std::optional<std::int64_t> deletion_cost);
 
 }  // namespace penstock::connect

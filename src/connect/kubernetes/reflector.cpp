@@ -17,17 +17,11 @@ using Json = nlohmann::json;
 constexpr std::size_t kObjectsMax = 200'000;
 constexpr core::Duration kShortWatch = std::chrono::seconds{1};
 
-// Versions of one resource are numbers that grow; anything else cannot be compared.
 std::optional<std::uint64_t> version_number(const std::string& version) {
   std::uint64_t number = 0;
   const auto [end, error] = std::from_chars(version.data(), version.data() + version.size(), number);
   if (error != std::errc{} || end != version.data() + version.size()) return std::nullopt;
   return number;
-}
-
-bool is_older(const std::string& version, const std::string& than) {
-  const auto left = version_number(version), right = version_number(than);
-  return left && right && *left < *right;
 }
 
 std::string version_of(const Json& object) { return json_text(json_part(object, "metadata"), "resourceVersion"); }
@@ -39,6 +33,11 @@ std::string key_of(const Json& object) {
 }
 
 }  // namespace
+
+bool is_older_version(const std::string& version, const std::string& than) {
+  const auto left = version_number(version), right = version_number(than);
+  return left && right && *left < *right;
+}
 
 Reflector::Reflector(net::Loop& loop, KubernetesClient& client, ReflectorOptions options, ReflectorListener& listener)
     : loop_(loop),
@@ -167,14 +166,14 @@ bool Reflector::take_event(WatchEventType type, const Json& object) {
   if (type == WatchEventType::kBookmark) {
     ++counters_.bookmarks;
     // The server's history is behind ours, for example because it was restored from a backup.
-    if (is_older(version, version_)) {
+    if (is_older_version(version, version_)) {
       watch_error_ = api_error(watch_call_, ApiReason::kMalformed, "a bookmark is older than the last event");
       return false;
     }
   } else if (!apply(type, object)) {
     return false;
   }
-  if (!is_older(version, version_)) version_ = version;
+  if (!is_older_version(version, version_)) version_ = version;
   is_silent_ = false;
   has_progress_ = true;
   reported_.clear();
@@ -192,9 +191,9 @@ bool Reflector::apply(WatchEventType type, const Json& object) {
   ++counters_.events;
   const auto known = known_.find(key);
   // The event came before, or a newer state of the object did.
-  if (known != known_.end() && (known->second == version || is_older(version, known->second))) {
+  if (known != known_.end() && (known->second == version || is_older_version(version, known->second))) {
     if (type != WatchEventType::kDeleted || known->second != version) return true;
-  } else if (is_older(version, version_)) {
+  } else if (is_older_version(version, version_)) {
     // It is unknown what else is out of order, so only a list tells the state.
     ++counters_.out_of_order;
     watch_error_ = api_error(watch_call_, ApiReason::kMalformed, "an event is older than the one before");

@@ -19,6 +19,9 @@
 
 namespace penstock::connect {
 
+// Versions of one resource are numbers that grow; others cannot be compared, and are not older.
+[[nodiscard]] bool is_older_version(const std::string& version, const std::string& than);
+
 struct ReflectorOptions {
   ApiResource resource;
   std::string in_namespace;  // Empty: all.

@@ -26,6 +26,72 @@ TEST(ScaleTarget, IsReadFromKindAndNameOrFromGroupVersionAndPlural) {
     EXPECT_FALSE(parse_scale_target(wrong)) << wrong;
 }
 
+TEST(ScaleTarget, AComponentOfADynamoGraphDeploymentHasItsOwnReplicasAndAnAdapter) {
+  const ScaleTarget target = *parse_scale_target("dynamographdeployment/g/VllmDecode");
+  EXPECT_EQ(to_string(target), "dynamographdeployments.nvidia.com \"g\" component \"VllmDecode\"");
+  EXPECT_EQ(to_string(adapter_of(target)), "dynamographdeploymentscalingadapters.nvidia.com \"g-vllmdecode\"");
+  EXPECT_EQ(adapter_of(*parse_scale_target("nvidia.com/v1alpha1/dynamographdeployments/g/d")).resource.version,
+            "v1alpha1");
+  EXPECT_EQ(kind_of(target), "DynamoGraphDeployment");
+  EXPECT_TRUE(is_same(target, *parse_scale_target("dynamographdeploymentscalingadapter/g-vllmdecode")));
+  EXPECT_TRUE(is_same(*parse_scale_target("dynamographdeploymentscalingadapter/g-vllmdecode"), target));
+  EXPECT_FALSE(is_same(target, *parse_scale_target("dynamographdeployment/g/VllmPrefill")));
+  EXPECT_EQ(pod_selector(target, ""),
+            "nvidia.com/dynamo-graph-deployment-name=g,nvidia.com/dynamo-component=VllmDecode");
+  const auto without = parse_scale_target("dynamographdeployment/g");
+  ASSERT_FALSE(without);
+  EXPECT_NE(without.error().message().find("dynamographdeployment/g/COMPONENT"), std::string::npos);
+  for (const char* wrong : {"deployment/g/decode", "dynamographdeployment/g/", "dynamographdeployment/g/a b"})
+    EXPECT_FALSE(parse_scale_target(wrong)) << wrong;
+}
+
+TEST(ScaleTarget, ComponentsAreReadAndPatchedInBothVersions) {
+  const auto written = [](const char* manager, Json spec) {
+    return Json{{"manager", manager}, {"time", "2026-11-22T13:26:21Z"}, {"fieldsV1", {{"f:spec", std::move(spec)}}}};
+  };
+  const Json replicas{{"f:replicas", Json::object()}};
+  const ScaledObject beta =
+      parse_scaled_object({{"metadata",
+                            {{"resourceVersion", "7"},
+                             {"managedFields",
+                              {written("kubectl", {{"f:components", {{R"(k:{"name":"decode"})", replicas}}}}),
+                               written("helm", {{"f:components", {{R"(k:{"name":"prefill"})", replicas}}}})}}}},
+                           {"spec", {{"components", {{{"name", "prefill"}}, {{"name", "decode"}, {"replicas", 3}}}}}}});
+  const ScaleTarget target = *parse_scale_target("dynamographdeployment/g/decode");
+  EXPECT_EQ(component_scale(target, beta)->replicas, 3U);
+  EXPECT_EQ(component_scale(target, beta)->resource_version, "7");
+  EXPECT_EQ(beta.components.at("prefill").replicas, 1U) << "as Dynamo's operator takes it";
+  EXPECT_EQ(writers_of(target, beta), std::vector<std::string>{"kubectl"});
+  const ApiCall patch = set_component_call(target, "prod", beta, 4);
+  EXPECT_EQ(target_of(patch),
+            "/apis/nvidia.com/v1beta1/namespaces/prod/dynamographdeployments/g?fieldManager=penstock");
+  EXPECT_EQ(patch.content_type, "application/json-patch+json");
+  EXPECT_EQ(patch.body, R"([{"op":"replace","path":"/metadata/resourceVersion","value":"7"},)"
+                        R"({"op":"add","path":"/spec/components/1/replicas","value":4}])");
+
+  const ScaleTarget old = *parse_scale_target("nvidia.com/v1alpha1/dynamographdeployments/g/Decode");
+  const ScaledObject alpha =
+      parse_scaled_object({{"metadata",
+                            {{"resourceVersion", "8"},
+                             {"managedFields", {written("kubectl", {{"f:services", {{"f:Decode", replicas}}}})}}}},
+                           {"spec", {{"services", {{"Decode", {{"replicas", 2}}}}}}}});
+  EXPECT_EQ(component_scale(old, alpha)->replicas, 2U);
+  EXPECT_EQ(writers_of(old, alpha), std::vector<std::string>{"kubectl"});
+  EXPECT_EQ(set_component_call(old, "prod", alpha, 4).body,
+            R"({"metadata":{"resourceVersion":"8"},"spec":{"services":{"Decode":{"replicas":4}}}})");
+  EXPECT_FALSE(component_scale(target, alpha));
+  for (const Json& odd : {Json{{"spec", {{"components", "x"}}}}, Json{{"spec", {{"components", {1, "x"}}}}},
+                          Json{{"spec", {{"services", {{"a", 1}}}}}}})
+    EXPECT_LE(parse_scaled_object(odd).components.size(), 1U);
+}
+
+TEST(ScaleTarget, AllPodsOfALeaderWorkerSetAreSelected) {
+  EXPECT_EQ(pod_selector(*parse_scale_target("leaderworkerset/chat"), "leaders=only"),
+            "leaderworkerset.sigs.k8s.io/name=chat");
+  EXPECT_EQ(pod_selector(*parse_scale_target("deployment/chat"), "app=chat"), "app=chat");
+  EXPECT_EQ(parse_scaled_object({{"spec", {{"ordinals", {{"start", 3}}}}}}).first_ordinal, 3);
+}
+
 TEST(ScaleTarget, NamesTheManagersOfItsReplicasByTime) {
   const auto fields = [](const char* manager, const char* time, bool has_replicas) {
     Json spec = has_replicas ? Json{{"f:replicas", Json::object()}} : Json{{"f:template", Json::object()}};
@@ -113,9 +179,7 @@ TEST(Pods, AreReadWithMarksTimesAndWhyTheyCannotStart) {
 }
 
 TEST(Pods, AMarkIsOneMergePatchOfTheSamePod) {
-  PodState pod;
-  pod.name = "chat-1";
-  pod.uid = "u";
+  const PodIdentity pod{"chat-1", "u", "n"};
   const ApiCall mark = mark_pod_call("prod", pod, -5), unmark = mark_pod_call("prod", pod, std::nullopt);
   EXPECT_EQ(target_of(mark), "/api/v1/namespaces/prod/pods/chat-1?fieldManager=penstock");
   EXPECT_EQ(mark.content_type, "application/merge-patch+json");

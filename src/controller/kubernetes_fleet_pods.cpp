@@ -1,0 +1,163 @@
+// What a fleet in Kubernetes knows of its pods.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "controller/kubernetes_fleet.h"
+#include "net/address.h"
+
+namespace penstock::controller {
+namespace {
+
+const char* stage_of(const connect::PodState& pod) {
+  if (pod.is_terminating) return "terminating";
+  if (pod.is_marked) return "draining";
+  if (pod.node.empty()) return "pending";
+  return pod.is_ready ? "serving" : "starting";
+}
+
+}  // namespace
+
+// A container that crashes again and again runs in between, so only readiness ends the time for which a pod with a node
+// cannot start.
+void KubernetesFleet::follow_start(const connect::PodState& pod, Replica& replica) const {
+  const bool has_node = !pod.node.empty();
+  if (pod.is_ready || (has_node && !replica.blocked_with_node)) replica.blocked_by.clear();
+  if (pod.blocked_by.empty() || pod.is_ready) return;
+  if (replica.blocked_by.empty()) replica.blocked_since = loop_.now();
+  replica.blocked_by = pod.blocked_by;
+  replica.blocked_with_node = has_node;
+}
+
+void KubernetesFleet::follow_pods(Pool& pool) {
+  if (pool.pods == nullptr || !pool.pods->confirmed_at()) return;
+  const core::Instant now = loop_.now();
+  const auto log_stage = [&](const std::string& name, const std::string& from, std::string_view to) {
+    events_.log().write(logging::Event::kReplicaState,
+                        {{"pool", pool.configured.name}, {"replica", name}, {"from", from}, {"to", to}});
+  };
+  if (std::exchange(pool.has_new_pods, false)) pool.groups = groups_of(pool.pods->all(), connect::PodSelection::kAll);
+  std::map<std::string, Replica> next;
+  for (const auto& [name, group] : pool.groups) {
+    const connect::PodState& pod = group.pod;
+    if (pod.has_ended) continue;
+    Replica replica;
+    if (const auto known = pool.replicas.find(pod.name); known != pool.replicas.end() && known->second.uid == pod.uid)
+      replica = known->second;
+    else
+      replica.number = next_number_++;
+    replica.uid = pod.uid;
+    const std::string stage = stage_of(pod);
+    if (stage != replica.stage) {
+      log_stage(pod.name, replica.stage, stage);
+      replica.stage = stage;
+      replica.since = now;
+    }
+    if (pod.is_marked != std::exchange(replica.is_marked, pod.is_marked)) replica.marked_since = now;
+    follow_start(pod, replica);
+    check_group(pool, group, replica);
+    if (pod.is_ready && !std::exchange(replica.is_ready, true) && pod.restarts == 0 && pod.created_s && pod.ready_s)
+      pool.start_up.add(std::chrono::seconds{std::max<std::int64_t>(0, *pod.ready_s - *pod.created_s)});
+    next.emplace(pod.name, std::move(replica));
+  }
+  for (const auto& [name, replica] : pool.replicas)
+    if (!next.contains(name)) log_stage(name, replica.stage, "gone");
+  pool.replicas = std::move(next);
+}
+
+// Compares ready replicas with the configuration.
+void KubernetesFleet::check_group(Pool& pool, const connect::PodGroup& group, Replica& replica) {
+  if (replica.is_checked || !group.pod.is_ready) return;
+  replica.is_checked = true;
+  const KubernetesPool& configured = pool.configured;
+  const auto warn = [&](const std::string& text) {
+    report(true, configured.name, text);
+    write_event(pool, true, "ReplicaUnexpected", "Check", text);
+  };
+  const std::uint32_t gpus = group.pod.gpus;
+  if (gpus != 0 && gpus != configured.gpus && std::exchange(pool.reported_gpus, gpus) != gpus)
+    warn(fmt::format("{} has {} GPUs, and pools[].gpus is {}; correct it, because budgets and costs are computed by it",
+                     group.pod.name, gpus, configured.gpus));
+  if (const std::vector<std::string> nodes = nodes_of(group); configured.single_node && nodes.size() > 1)
+    warn(
+        fmt::format("the pods of {} run on several nodes ({}); give them an affinity to one node, or remove "
+                    "planner.kubernetes.single_node",
+                    group.pod.name, fmt::join(nodes, ", ")));
+}
+
+std::string KubernetesFleet::url_of(const connect::PodState& pod) const {
+  const auto address = net::Address::parse(pod.address, options_.port);
+  return address ? "http://" + address->text() : std::string{};
+}
+
+void KubernetesFleet::watch_engines() {
+  std::vector<WatchedEngine> engines;
+  for (const auto& pool : pools_) {
+    if (pool->pods == nullptr) continue;
+    for (const auto& [name, group] : pool->groups) {
+      const connect::PodState& pod = group.pod;
+      const auto replica = pool->replicas.find(name);
+      // One that was never ready has no metrics yet.
+      if (replica == pool->replicas.end() || !replica->second.is_ready || url_of(pod).empty()) continue;
+      const auto listed = gateway_.find(pod.name);
+      engines.push_back({replica->second.number, url_of(pod),
+                         listed == gateway_.end() ? std::vector<std::string>{} : listed->second.fpm, pod.name,
+                         pod.is_terminating});
+    }
+  }
+  watch_.watch(engines);
+}
+
+actuation::PodSeen KubernetesFleet::observe(const connect::PodGroup& group, const Replica& replica) const {
+  const connect::PodState& pod = group.pod;
+  actuation::PodSeen seen;
+  seen.name = pod.name;
+  seen.pods = static_cast<std::uint32_t>(group.members.size());
+  seen.is_scheduled = !pod.node.empty();
+  seen.is_ready = pod.is_ready;
+  seen.is_marked = pod.is_marked;
+  seen.marked_since = replica.marked_since;
+  seen.deletion_cost = pod.deletion_cost;
+  seen.created_s = pod.created_s.value_or(0);
+  seen.revision = pod.revision;
+  seen.blocked_by = replica.blocked_by;
+  seen.blocked_since = replica.blocked_since;
+  if (const auto listed = gateway_.find(pod.name); listed != gateway_.end() && gateway_at_)
+    seen.gateway = actuation::GatewaySeen{*gateway_at_, listed->second.eligible, listed->second.open_requests};
+  if (const auto sample = watch_.sample_of(replica.number))
+    seen.engine = actuation::EngineSeen{sample->sampled_at, true,
+                                        actuation::OpenWork{sample->queued_requests + sample->running_requests, 0}};
+  return seen;
+}
+
+actuation::TargetSeen KubernetesFleet::observe(const Pool& pool) const {
+  actuation::TargetSeen seen;
+  seen.missing = missing_of(pool);
+  if (!seen.missing.empty()) return seen;
+  const connect::ScaledObject& object = *object_of(pool);
+  seen.replicas = pool.scale->replicas;
+  seen.is_ordered = pool.configured.target.is_ordered;
+  seen.first_ordinal = object.first_ordinal;
+  const std::vector<std::string>& writers = writers_of(scaled_target(pool), object);
+  seen.is_own_write = std::find(writers.begin(), writers.end(), connect::kFieldManager) != writers.end();
+  if (!writers.empty()) seen.writer = writers.back();
+  seen.gateway_at = gateway_at_;
+  for (const auto& [key, autoscaler] : autoscalers_->all())
+    if (scales(autoscaler, scaled_target(pool))) seen.autoscaler = autoscaler.title;
+  for (const auto& [name, group] : pool.groups) {
+    const auto replica = pool.replicas.find(name);
+    if (replica != pool.replicas.end() && !group.pod.is_terminating && !group.pod.has_ended)
+      seen.pods.push_back(observe(group, replica->second));
+  }
+  for (const auto& [key, budget] : budgets_->all()) {
+    const bool selects_one = std::any_of(pool.pods->all().begin(), pool.pods->all().end(), [&](const auto& each) {
+      return !budget.selects_none && budget.selector.selects(each.second.labels);
+    });
+    if (selects_one) seen.budgets.push_back({budget.name, budget.allowed, budget.version});
+  }
+  return seen;
+}
+
+}  // namespace penstock::controller
