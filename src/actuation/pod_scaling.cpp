@@ -241,11 +241,14 @@ class Scaler {
     return {order.begin(), order.end()};
   }
 
-  // These pods are marked, and no others. Those that leave keep their marks, because their controller may need time.
+  // These pods are marked, and no others. Those that leave keep their marks, because their controller may need time. No
+  // drain ends without the gateway, or begins on a Ready pod that it does not list; such pods serve behind other
+  // gateways.
   void mark(const std::set<const PodSeen*>& victims) {
     const std::set<const PodSeen*> gone = leaving();
     for (const PodSeen& pod : seen_.pods) {
-      const bool is_victim = victims.contains(&pod);
+      const bool is_known = has_gateway() && (pod.gateway || pod.is_marked || !pod.is_ready);
+      const bool is_victim = is_known && victims.contains(&pod);
       if (!is_victim && gone.contains(&pod)) continue;
       if (is_victim && pod.is_scheduled && !pod.is_marked) result_.steps.push_back({PodStepKind::kMark, pod.name});
       if (!is_victim && (pod.is_marked || has_own_cost(pod))) result_.steps.push_back({PodStepKind::kUnmark, pod.name});

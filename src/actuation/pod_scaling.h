@@ -125,7 +125,8 @@ struct PodAdvance {
 // - Down: pods without a node go first, then those that are not ready, then those with the fewest open requests; of
 //   ordered targets always the highest ordinals, with or without a pod. Pods with a node are marked first. The number
 //   of replicas shrinks only by pods that Kubernetes deletes next and on which nothing is open: the gateway does not
-//   route to them and awaits nothing there, and the engine, read after that, has nothing open.
+//   route to them and awaits nothing there, and the engine, read after that, has nothing open. While the gateway does
+//   not answer no pod is marked, and a Ready pod that it does not list is not marked either.
 // - Disruption budgets limit how many ready pods go at once.
 // O(pods · log pods).
 [[nodiscard]] PodAdvance advance(PodScaling& state, std::optional<std::uint32_t> wanted, const TargetSeen& seen,

@@ -156,8 +156,13 @@ TEST_F(PodScalingTest, MissingIsNotZero) {
   EXPECT_TRUE(steps(3).empty()) << "the gateway does not list it";
   pod = whole;
   seen.gateway_at = now - 6s;
-  EXPECT_TRUE(steps(3).empty()) << "the gateway is gone";
+  EXPECT_EQ(steps(3), (std::vector<PodStep>{{Kind::kUnmark, "d-0"}})) << "the gateway is gone; others need the pod";
   EXPECT_EQ(cause(3), HoldCause::kDraining);
+}
+
+TEST_F(PodScalingTest, APodOfWhichTheGatewayDoesNotReportIsNotMarked) {
+  seen.pods[0].gateway.reset();
+  EXPECT_EQ(steps(0), (std::vector<PodStep>{{Kind::kMark, "d-1"}, {Kind::kMark, "d-2"}, {Kind::kMark, "d-3"}}));
 }
 
 TEST_F(PodScalingTest, AReportOfTheEngineFromBeforeTheGatewaysDoesNotCount) {

@@ -37,11 +37,14 @@ class Blind(PodsThatServe):
         planner.target(1)
         until("the planner's word", lambda: planner.events("data_unknown"))
         self.assertEqual(planner.events("data_unknown")[0]["state"], "no_gateway")
+        # Other gateways go on with all pods.
+        until("no mark", lambda: not any(map(marked, self.cluster.get("pods", "-n", "no-gateway")["items"])))
         self.holds("no-gateway", planner, 3, BLIND_S)
         data = self.state(planner)["data"]
         self.assertEqual(data["state"], "no_gateway")
         self.assertTrue(data["text"])
         self.assertEqual(len(planner.events("data_unknown")), 1)
+        self.assertEqual(sum(map(marked, self.cluster.get("pods", "-n", "no-gateway")["items"])), 0)
 
         config = config_file(self, gateway={"anonymous": True, "health_interval": "500ms",
                                             "kubernetes": self.kubernetes("no-gateway", self.cluster.kubeconfig)})
@@ -90,6 +93,12 @@ class Blind(PodsThatServe):
         while time.monotonic() < began + BLIND_S:
             self.assertEqual(self.replicas("mute"), 2)
             time.sleep(0.5)
+        self.assertEqual(sum(map(marked, self.cluster.get("pods", "-n", "mute")["items"])), 0)
+        self.assertEqual(self.phases(gateway), ["serving"] * 2)
+
+
+def marked(pod):
+    return "penstock/draining" in pod["metadata"].get("annotations", {})
 
 
 if __name__ == "__main__":
