@@ -46,7 +46,13 @@ function(penstock_module name)
     endif()
     # What is tested is optimised as its users have it; the tests themselves compile in half the time.
     target_compile_options(${name}_test PRIVATE -O0)
-    gtest_discover_tests(${name}_test TEST_PREFIX "${name}." DISCOVERY_TIMEOUT 60
-                         PROPERTIES LABELS unit TIMEOUT 300)
+    if(PENSTOCK_SANITIZE)
+      # One process for each program: starting and checking a sanitized process takes longer than most tests.
+      add_test(NAME ${name} COMMAND ${name}_test --gtest_brief=1)
+      set_tests_properties(${name} PROPERTIES LABELS unit TIMEOUT 1800)
+    else()
+      gtest_discover_tests(${name}_test TEST_PREFIX "${name}." DISCOVERY_TIMEOUT 60
+                           PROPERTIES LABELS unit TIMEOUT 300)
+    endif()
   endif()
 endfunction()
