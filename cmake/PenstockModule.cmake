@@ -47,9 +47,14 @@ function(penstock_module name)
     # What is tested is optimised as its users have it; the tests themselves compile in half the time.
     target_compile_options(${name}_test PRIVATE -O0)
     if(PENSTOCK_SANITIZE)
-      # One process for each program: starting and checking a sanitized process takes longer than most tests.
-      add_test(NAME ${name} COMMAND ${name}_test --gtest_brief=1)
-      set_tests_properties(${name} PROPERTIES LABELS unit TIMEOUT 1800)
+      # Few processes for each program: starting and checking a sanitized process takes longer than most tests.
+      set(shards 4)
+      foreach(shard RANGE 1 ${shards})
+        math(EXPR index "${shard} - 1")
+        add_test(NAME ${name}.${shard} COMMAND ${name}_test --gtest_brief=1)
+        set_tests_properties(${name}.${shard} PROPERTIES LABELS unit TIMEOUT 1800
+                             ENVIRONMENT "GTEST_TOTAL_SHARDS=${shards};GTEST_SHARD_INDEX=${index}")
+      endforeach()
     else()
       gtest_discover_tests(${name}_test TEST_PREFIX "${name}." DISCOVERY_TIMEOUT 60
                            PROPERTIES LABELS unit TIMEOUT 300)

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
@@ -13,14 +14,15 @@ namespace fs = std::filesystem;
 class FileStampsTest : public testing::Test {
  protected:
   void SetUp() override {
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
+    std::string name = testing::TempDir() + "penstock-file-stamps-XXXXXX";
+    ASSERT_NE(::mkdtemp(name.data()), nullptr);
+    folder_ = name;
   }
   void TearDown() override { fs::remove_all(folder_); }
   [[nodiscard]] std::string path(const std::string& name) const { return (folder_ / name).string(); }
   void write(const std::string& name, const std::string& text) const { std::ofstream{folder_ / name} << text; }
 
-  fs::path folder_ = fs::path(testing::TempDir()) / "penstock-file-stamps";
+  fs::path folder_;
 };
 
 TEST_F(FileStampsTest, AChangeIsReportedOnceTheFileHasSettled) {

@@ -63,8 +63,9 @@ class CountedFlushes {
 class LedgerFlushTest : public testing::Test {
  protected:
   void SetUp() override {
-    std::filesystem::remove_all(folder_);
-    std::filesystem::create_directories(folder_);
+    std::string name = testing::TempDir() + "penstock-ledger-flush-XXXXXX";
+    ASSERT_NE(::mkdtemp(name.data()), nullptr);
+    folder_ = name;
     auto store = LedgerStore::open((folder_ / "ledger.sqlite").string(), {.now_unix_ms = 1'790'000'100'000});
     ASSERT_TRUE(store) << store.error().message();
     LedgerWriterOptions options;
@@ -86,7 +87,7 @@ class LedgerFlushTest : public testing::Test {
     return holds();
   }
 
-  const std::filesystem::path folder_ = std::filesystem::path{testing::TempDir()} / "penstock-ledger-flush";
+  std::filesystem::path folder_;
   CountedFlushes files_;
   std::unique_ptr<LedgerWriter> writer_;
 };
