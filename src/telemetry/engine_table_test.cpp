@@ -103,11 +103,10 @@ Row read(const std::string& engine) {
   const auto workers = read_frontend_workers(*exposition);
   const std::map<std::string, std::string> messages = {{"penstock", messages_of("Penstock")},
                                                        {"dynamo", messages_of("Dynamo")}};
-  const std::map<std::string, std::set<std::string_view>> events = {
-      {"vllm", {kArrayBatch, kMapBatch}},
-      {"penstock", {kArrayBatch}},
-      {"sglang", {kSglangBatch}},
-      {"dynamo", {kKvStoredFrame, kKvRemovedFrame}}};
+  const std::map<std::string, std::set<std::string_view>> events = {{"vllm", {kArrayBatch, kMapBatch}},
+                                                                    {"penstock", {kArrayBatch}},
+                                                                    {"sglang", {kSglangBatch}},
+                                                                    {"dynamo", {kKvStoredFrame, kKvRemovedFrame}}};
   const auto known = [&](const auto& by_engine, const auto& otherwise) {
     const auto found = by_engine.find(engine);
     return found == by_engine.end() ? otherwise : found->second;

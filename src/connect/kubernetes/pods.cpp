@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "connect/kubernetes/json_values.h"
+#include "connect/kubernetes/pod_groups.h"
 #include "options/timestamps.h"
 
 namespace penstock::connect {
