@@ -9,6 +9,7 @@
 
 #include "controller/annotated_pools.h"
 #include "controller/shared_targets.h"
+#include "controller/tick_timer.h"
 #include "decision/figures.h"
 #include "net/fetch.h"
 #include "telemetry/exposition_writer.h"
@@ -275,6 +276,7 @@ void PlannerDaemon::add_gaps(const std::vector<ReplicaView>& views, signals::Poo
 void PlannerDaemon::tick() {
   look_at_leadership();
   if (awaits_gateway() || restores_policy_ || is_ending_) return;
+  const TickTimer timer{tick_times_};
   signals::Observation seen = observe(loop_.now());
   if (!has_led_) {
     decision::Tick held = control_loop_.follow(seen, followed_because());
@@ -285,7 +287,6 @@ void PlannerDaemon::tick() {
     decision::Tick held = control_loop_.hold(seen, unknown_because());
     return take_tick(std::move(held), std::move(seen));
   }
-  const core::Instant begun = net::Loop::read_clock();
   const core::Instant from =
       seen.now.time_since_epoch() > policy_->memory() ? seen.now - policy_->memory() : core::kStart;
   seen.recent = traffic_.recent(from);
@@ -299,7 +300,6 @@ void PlannerDaemon::tick() {
     return true;
   });
   has_decided_ = true;
-  slowest_tick_ = std::max(slowest_tick_, net::Loop::read_clock() - begun);
   keeper_.ticked();
   seen.recent = {};
   // Without telemetry nothing is known to be fine.
@@ -393,6 +393,7 @@ std::string PlannerDaemon::metrics_text(telemetry::ExpositionFormat format) cons
   if (!seen_ || !decided_) return {};
   report::PlannerMetrics metrics{
       .observation = *seen_, .decision = *decided_, .totals = totals(), .slo = options_.slo.target};
+  metrics.ticks = tick_times_;
   if (traffic_.judged() > 0)
     metrics.slo_attainment = static_cast<double>(traffic_.met()) / static_cast<double>(traffic_.judged());
   for (const ScalingTotals& totals : scaling_.totals())

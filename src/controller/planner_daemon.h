@@ -122,7 +122,7 @@ class PlannerDaemon {
   [[nodiscard]] std::vector<connect::RecommendedReplicas> recommended() const;           // By pool.
   [[nodiscard]] const std::vector<FleetEvent>& events() const { return events_.all(); }  // Those of its data.
   [[nodiscard]] const decision::DecisionTotals& totals() const { return control_loop_.totals(); }
-  [[nodiscard]] core::Duration slowest_tick() const { return slowest_tick_; }
+  [[nodiscard]] const report::TickTimes& tick_times() const { return tick_times_; }
   // Whether the last decision on the pool used the default engine model, which nothing has measured yet.
   [[nodiscard]] bool is_uncalibrated(std::size_t pool) const;
   [[nodiscard]] std::string metrics_text(telemetry::ExpositionFormat format = telemetry::ExpositionFormat::kText) const;
@@ -180,7 +180,7 @@ class PlannerDaemon {
   std::deque<decision::DecisionRecord> decisions_;
   std::deque<LivePoint> points_;
   std::uint64_t prompt_tokens_before_ = 0, hit_tokens_before_ = 0;
-  core::Duration slowest_tick_{};
+  report::TickTimes tick_times_;
   PolicyKeeper keeper_;
   std::string fresh_policy_;  // A snapshot from before the first tick.
   core::Instant policy_saved_at_{};

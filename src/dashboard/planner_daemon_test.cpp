@@ -382,7 +382,14 @@ TEST_F(PlannerDaemonTest, TheMetricsAreThoseOfThePlanner) {
   const std::string text = daemon->metrics_text();
   EXPECT_TRUE(telemetry::parse_exposition(text, "metrics"));
   EXPECT_NE(text.find("chat"), std::string::npos);
-  EXPECT_GT(daemon->slowest_tick(), core::Duration{});
+  // One tick at the least: the one that has decided.
+  const report::TickTimes& times = daemon->tick_times();
+  ASSERT_GT(times.wall_s.count(), 0U);
+  EXPECT_EQ(times.cpu_s.count(), times.wall_s.count());
+  EXPECT_GT(times.cpu_s.sum, 0.0);
+  EXPECT_LE(times.cpu_s.sum, times.wall_s.sum + 0.001);
+  EXPECT_NE(text.find("\npenstock_plan_tick_seconds_count " + std::to_string(times.wall_s.count()) + "\n"),
+            std::string::npos);
 }
 
 TEST_F(PlannerDaemonTest, TokenMetricsCoverReportingEngines) {

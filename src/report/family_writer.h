@@ -14,6 +14,7 @@
 #include "report/format.h"
 #include "report/metrics_figures.h"
 #include "telemetry/exposition_writer.h"
+#include "telemetry/histogram.h"
 
 namespace penstock::report {
 
@@ -32,6 +33,11 @@ class Samples {
     all.insert(all.end(), labels.begin(), labels.end());
     writer_.sample(printable(telemetry::format_labels(all)), *value);
   }
+  void add(const telemetry::Histogram& values) {
+    std::vector<telemetry::Label> all;
+    if (!policy_.empty()) all.emplace_back("policy", policy_);
+    writer_.samples(printable(telemetry::format_labels(all)), values);
+  }
   void of_policy(std::string_view policy) { policy_ = policy; }
 
   // An enum as Prometheus' clients write it: every state is a series, and the current one is 1. Their label has the
@@ -48,10 +54,11 @@ class Samples {
   telemetry::ExpositionWriter& writer_;
 };
 
-// Adds the samples of a family, whose labels are named.
+// Adds the samples of a family, whose labels are named. Without a type the name of the family decides.
 struct FamilyWriter {
   std::string_view labels;
   void (*add)(const MetricFigures&, Samples&);
+  std::string_view type{};
 };
 
 // Writers of one figure, of the run, of a forecast, and of figures by pool and engine.

@@ -117,6 +117,13 @@ constexpr FamilyWriter kStartUp{"pool, statistic", [](const F& f, Samples& s) {
                                       s.add(seconds, {{"pool", pool.pool}, {"statistic", statistic}});
                                 }};
 
+template <auto kTime>
+constexpr FamilyWriter kTicks{"",
+                              [](const F& f, Samples& s) {
+                                if (f.from.ticks) s.add((*f.from.ticks).*kTime);
+                              },
+                              "histogram"};
+
 constexpr FamilyWriter kGatewayUp{"", [](const F& f, Samples& s) {
                                     if (f.from.data) s.add(f.from.data->gateway_up ? 1.0 : 0.0);
                                   }};
@@ -205,7 +212,10 @@ struct Family {
     return from.data->state != signals::DataState::kNoGateway;
   }
 
-  [[nodiscard]] std::string_view type() const { return name.ends_with("_total") ? "counter" : "gauge"; }
+  [[nodiscard]] std::string_view type() const {
+    if (!writer.type.empty()) return writer.type;
+    return name.ends_with("_total") ? "counter" : "gauge";
+  }
 };
 constexpr auto kFamilies = std::to_array<Family>({
     // Under Dynamo's names.
@@ -295,6 +305,12 @@ constexpr auto kFamilies = std::to_array<Family>({
     {"penstock_decision", "Reason and limit of the last decision as labels; the value is always 1", kDecisions},
     {"penstock_decision_evidence", "Evidence of the last decision: one series for each figure", kEvidence,
      Needs::kData},
+    {"penstock_plan_tick_seconds", "Time that a tick of the planner took, from the observation to the decision (s)",
+     kTicks<&TickTimes::wall_s>},
+    {"penstock_plan_tick_cpu_seconds",
+     "CPU time of a tick of the planner; where it is far below penstock_plan_tick_seconds, the planner waited for a "
+     "CPU (s)",
+     kTicks<&TickTimes::cpu_s>},
     {"penstock_decisions_total", "Decisions so far, including decisions that change nothing", kDecisionsTotal},
     {"penstock_diagnosis",
      "Cause of bad latency in the last decision: one series for each cause; the current cause is 1", kDiagnosis},
@@ -374,7 +390,11 @@ constexpr auto kFamilies = std::to_array<Family>({
     {"penstock_cost_total", "GPU cost so far: GPU time times the configured price (USD)", kPools<&P::cost>},
 });
 
+constexpr std::array kTickBounds{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0};
+
 }  // namespace
+
+TickTimes::TickTimes() : wall_s(kTickBounds), cpu_s(kTickBounds) {}
 
 std::string to_prometheus_text(const PlannerMetrics& metrics, telemetry::ExpositionFormat format) {
   return to_prometheus_text(std::span{&metrics, 1}, format);

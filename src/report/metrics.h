@@ -20,6 +20,7 @@
 #include "signals/request_ends.h"
 #include "signals/slo.h"
 #include "telemetry/exposition_format.h"
+#include "telemetry/histogram.h"
 
 namespace penstock::report {
 
@@ -53,6 +54,12 @@ struct DataSources {
   std::optional<bool> leads{};        // Empty: there is no other planner.
 };
 
+// Durations of ticks, from the observation to the end of the decision.
+struct TickTimes {
+  TickTimes();
+  telemetry::Histogram wall_s, cpu_s;  // CPU time is that of the planner's thread.
+};
+
 // The values that the series are made of. An empty optional means that the figure is unknown and has no series.
 struct PlannerMetrics {
   std::string policy{};  // The label of every series; empty means no such label.
@@ -68,6 +75,7 @@ struct PlannerMetrics {
   std::vector<PodScaling> pods{};
   std::vector<Variant> variants{};    // Empty: there are no series of WVA.
   std::optional<DataSources> data{};  // Empty in a replay.
+  std::optional<TickTimes> ticks{};   // Empty in a replay.
 };
 
 // A sample older than this has no information about an engine.

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "report/scaling_states.h"
+#include "telemetry/exposition.h"
 
 namespace penstock::report {
 namespace {
@@ -432,6 +433,24 @@ TEST(Metrics, PoolsOfKubernetesHaveTheSeriesOfWva) {
     metrics.data->state = state;
     EXPECT_EQ(to_prometheus_text(metrics).find("wva_"), std::string::npos) << to_string(state);
   }
+}
+
+TEST(Metrics, TicksAreHistogramsOfWallAndCpuTime) {
+  PlannerMetrics metrics = Scene{}.metrics();
+  EXPECT_EQ(to_prometheus_text(metrics).find("penstock_plan_tick"), std::string::npos) << "a replay has no ticks";
+  metrics.ticks.emplace();
+  metrics.ticks->wall_s.add(0.03);
+  metrics.ticks->wall_s.add(0.004);
+  metrics.ticks->cpu_s.add(0.02, 2);
+  metrics.data = DataSources{.state = signals::DataState::kNoGateway};  // They need no data.
+  const std::string text = to_prometheus_text(metrics);
+  EXPECT_TRUE(telemetry::parse_exposition(text, "metrics"));
+  for (const char* line :
+       {"# TYPE penstock_plan_tick_seconds histogram", "penstock_plan_tick_seconds_bucket{le=\"0.0025\"} 0",
+        "penstock_plan_tick_seconds_bucket{le=\"0.025\"} 1", "penstock_plan_tick_seconds_bucket{le=\"0.05\"} 2",
+        "penstock_plan_tick_seconds_count 2", "# TYPE penstock_plan_tick_cpu_seconds histogram",
+        "penstock_plan_tick_cpu_seconds_bucket{le=\"0.025\"} 2", "penstock_plan_tick_cpu_seconds_sum 0.04"})
+    EXPECT_TRUE(has_line(text, line)) << line << "\n" << text;
 }
 
 TEST(Metrics, TheReferencePageIsUpToDate) {
