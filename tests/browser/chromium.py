@@ -5,11 +5,30 @@ import fcntl
 import json
 import os
 import select
+import shutil
 import subprocess
 import tempfile
 import time
 
 PATIENCE_S = 30
+
+
+def open_live_page(test, port, width=1440, height=900):
+    """The live page of a planner, for a picture in the documentation; None unless PENSTOCK_PICTURE names the file of the picture."""
+    program = shutil.which("chromium")
+    if not os.environ.get("PENSTOCK_PICTURE") or not program:
+        return None
+    browser = Chromium(program)
+    test.addCleanup(browser.close)
+    page = browser.page(width, height)
+    page.open(f"http://127.0.0.1:{port}/")
+    page.wait_for("document.getElementById('content')?.hidden === false")
+    return page
+
+
+def write_picture(page):
+    with open(os.environ["PENSTOCK_PICTURE"], "wb") as file:
+        file.write(page.picture())
 
 
 class Chromium:

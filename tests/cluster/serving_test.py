@@ -3,16 +3,20 @@
 between; and a step of the load."""
 
 import json
+import pathlib
 import subprocess
 import sys
 import time
 
-from cluster_testing import main, seconds_of
-from live_testing import PROGRAM, until
-from pods_testing import Clients, Planner, PodsThatServe, engine_pod, owner_of
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "browser"))
+
+import chromium  # noqa: E402
+from cluster_testing import main, seconds_of  # noqa: E402
+from live_testing import PROGRAM, until  # noqa: E402
+from pods_testing import Clients, Planner, PodsThatServe, engine_pod, owner_of  # noqa: E402
 
 ROLES = ("prefill", "decode")
-TOKENS = 500
+TOKENS, TURNS = 500, 5
 STEP = "linear:20,0,0.001,0"  # 20 ms a token.
 SLO = {"ttft": "2s", "itl": "50ms", "goal": 0.99}
 
@@ -65,12 +69,17 @@ class Serving(PodsThatServe):
         clients = Clients(gateway.port, 8, TOKENS, "{} client, turn {}" + " word" * 200)
         self.until_streaming(gateway, clients)
         began = time.monotonic()
-        for turn in range(5):
+        for turn in range(TURNS):
             planner.target(3)
             self.until_serving(gateway, 3)
             until("streams from all decode pods", lambda: all(replica["open_requests"] for replica in gateway.overview()["replicas"]
                                                               if replica["id"].startswith("decode")))
+            page = chromium.open_live_page(self, planner.port, 1280, 664) if turn == TURNS - 1 else None
             planner.target(1)
+            if page:
+                page.wait_for(r"/[1-9]\d* draining/.test(document.getElementById('tiles').textContent)")
+                time.sleep(4)  # The chart of the replicas gets its next points.
+                chromium.write_picture(page)
             self.until_serving(gateway, 1)
             if turn == 1:
                 self.restart("roles", gateway)

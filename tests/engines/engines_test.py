@@ -6,7 +6,6 @@ Exit code 77: none of the kinds is installed."""
 import json
 import os
 import re
-import shutil
 import signal
 import sys
 import time
@@ -30,24 +29,6 @@ USUAL_RATE, USUAL_TOKENS, OVERLOAD_TOKENS = 2, 64, 192
 TRIAL_ERROR_MAX, BUSY_LOAD = 3, 2  # Percentage points; processes for each core.
 CHECK_S = 400  # Until the planner has compared a trial with what it observed.
 GENERATED = re.compile(r"^(?:vllm:generation_tokens_total|dynamo_frontend_output_tokens_total|llamacpp:tokens_predicted_total)(?:\{.*\})? (\S+)", re.M)
-
-
-def take_picture(port):
-    """Of the live page, for the documentation, if PENSTOCK_PICTURE names a file."""
-    path, program = os.environ.get("PENSTOCK_PICTURE"), shutil.which("chromium")
-    if not path or not program:
-        return
-    chromium.PATIENCE_S = SLOW_BROWSER_S
-    browser = chromium.Chromium(program)
-    try:
-        page = browser.page()
-        page.open(f"http://127.0.0.1:{port}/")
-        page.wait_for("document.getElementById('content')?.hidden === false")
-        time.sleep(3)  # The charts get their first points.
-        with open(path, "wb") as file:
-            file.write(page.picture())
-    finally:
-        browser.close()
 
 
 class Scenarios:
@@ -333,7 +314,10 @@ class Scenarios:
                                      decision["target"] > len(self.replicas))
         print(f"target {grown['target']} after {after_s:.0f} s of overload, cause {grown['cause']}", flush=True)
         last, _ = scene.first("charts of some length", lambda decision: decision["at_s"] > scene.began_s + 100)
-        take_picture(scene.planner.port)
+        chromium.PATIENCE_S = SLOW_BROWSER_S
+        if page := chromium.open_live_page(self, scene.planner.port):
+            time.sleep(3)  # The charts get their first points.
+            chromium.write_picture(page)
         gap_s, gaps, prompt_s, prompts = (after - first for after, first in zip(self.times(), before))
         itl_ms, prompt_ms = 1000 * gap_s / gaps, 1000 * prompt_s / prompts
         least = max(1, int(RATE * OVERLOAD_TOKENS * itl_ms / 1000 / kinds.SLOTS))
