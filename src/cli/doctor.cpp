@@ -121,7 +121,12 @@ core::Result<void> check_cluster(BlockingClient& client, const DoctorOptions& fl
   if (!pods.selector.empty()) findings.push_back(check_selector(client, of_pods, pods.selector));
   if (!pods.service.empty()) findings.push_back(check_service(client, of_pods, pods));
   for (const connect::ScaleTarget& target : targets) {
-    for (Finding& finding : check_target(client, of_pods, target)) findings.push_back(std::move(finding));
+    for (Finding& finding : check_target(client, of_pods, target)) {
+      // The selector of a target is often the gateway's.
+      const bool is_known = std::any_of(findings.begin(), findings.end(),
+                                        [&](const Finding& other) { return other.what == finding.what; });
+      if (!is_known) findings.push_back(std::move(finding));
+    }
     if (!account.empty() || flags.program == "gateway") continue;
     if (auto finding = check_scaling(client, of_pods, target)) findings.push_back(*std::move(finding));
   }

@@ -37,6 +37,11 @@ void copy_reloadable(const configuration::Configuration& from, configuration::Co
   to.log.level = from.log.level;
 }
 
+// Whether the value follows from the bounds of the pool. Replicas count only at the start.
+bool is_derived(const options::Change& change, const options::Reading& reading) {
+  return (change.key == "replicas" || change.key.ends_with(".replicas")) && !reading.given(change.key);
+}
+
 }  // namespace
 
 PlannerReloader::PlannerReloader(const PlanOptions& plan, const LoadedConfiguration& started, const Parsed& parsed,
@@ -123,7 +128,7 @@ options::Problems PlannerReloader::apply() {
 
   ReloadChanges changes{options::changes(current_.table, merged.table), {}};
   for (options::Change& change : options::changes(merged.table, next.table))
-    if (std::find(kGroups.begin(), kGroups.end(), change.group) != kGroups.end())
+    if (std::find(kGroups.begin(), kGroups.end(), change.group) != kGroups.end() && !is_derived(change, *next.reading))
       changes.pending.push_back(std::move(change));
   const bool slo_changed = std::any_of(changes.applied.begin(), changes.applied.end(),
                                        [](const options::Change& change) { return change.group == "SLO"; });

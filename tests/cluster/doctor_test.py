@@ -86,6 +86,7 @@ class Doctor(unittest.TestCase):
         self.assertRegex(table, r'(?m)^target deployments\.apps "chat" in namespace ".*" +ok +2 replicas$')
         self.assertRegex(table, r'(?m)^dry run of scaling deployments\.apps "chat" in namespace ".*" +ok$')
         self.assertRegex(table, r'(?m)^pods of the selector app=chat .* ok +2 pods$')
+        self.assertEqual(table.count("pods of the selector"), 1, "the selector of the gateway and of the target is the same")
         self.assertNotIn("missing", table)
         self.doctor(0, None, self.kubeconfig(self.admin["users"][0]["user"]), "--account", ACCOUNT)
         self.assertEqual(self.versions(), before)

@@ -246,7 +246,7 @@ class PlanTest(unittest.TestCase):
             before = file.read()
         with open(home.config, "w") as file:
             file.write(before.replace("replicas: 1, min_replicas: 1, max_replicas: 3",
-                                      "replicas: 2, min_replicas: 2, max_replicas: 2")
+                                      "min_replicas: 2, max_replicas: 2")
                        .replace("ttft: 2s", "ttft: 1s").replace("block_size: 16", "block_size: 32"))
         planner.signal(signal.SIGHUP)
         until("a line", lambda: " config_reloaded " in planner.log())
@@ -256,6 +256,7 @@ class PlanTest(unittest.TestCase):
         (pending,) = [line for line in planner.log().splitlines() if " restart_needed " in line]
         self.assertIn("engine.block_size", pending)
         self.assertNotIn("gateway", pending)
+        self.assertNotIn("replicas", pending)
         until_serving(home, 2)
         self.assertEqual(planner.state()["slo"]["ttft_ms"], 1000)
         # The gateway has read the same file, and names only its own keys.
