@@ -22,6 +22,7 @@ RUN = "PENSTOCK_CLUSTER_RUN"
 SKIPPED = 77
 PORT_BASE = 17400
 TESTBED = os.environ.get("PENSTOCK_TESTBED") or str(HERE.parents[2] / "shared" / "testbed")
+BUSY_LOAD = 2  # Processes for each core.
 PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok", "kubectl")
 
 
@@ -156,6 +157,11 @@ class Cluster:
     def scale_writes(self, namespace):
         return [write for write in self.writes(namespace) if not write["is_lease"]]
 
+    def scaled_at(self, namespace, replicas, since):
+        """The first time after `since` at which /scale was written with this number of replicas; None if it was not."""
+        return next((write["at"] for write in self.scale_writes(namespace)
+                     if write["replicas"] == replicas and write["status"] == 200 and write["at"] > since), None)
+
     def account(self, namespace, name, role="penstock-planner"):
         """A kubeconfig with the token of a new ServiceAccount that has the Role."""
         self.kubectl("create", "serviceaccount", name, "-n", namespace)
@@ -166,6 +172,11 @@ class Cluster:
         path = f"{self.run}/kubeconfig-{namespace}-{name}"
         pathlib.Path(path).write_text(json.dumps(config), encoding="utf-8")
         return path
+
+
+def limit_s(seconds):
+    """For control planes that share their cores with other programs, which then have five times as long."""
+    return seconds if os.getloadavg()[0] <= BUSY_LOAD * os.cpu_count() else 5 * seconds
 
 
 def seconds_of(text):

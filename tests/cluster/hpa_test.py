@@ -2,15 +2,18 @@
 """A HorizontalPodAutoscaler of a real control plane follows the targets of `penstock plan`, by its external metrics."""
 
 import base64
+import json
 import os
 import re
 import signal
+import time
 import unittest
 
-from cluster_testing import Cluster, alone, main
-from live_testing import Engine, Gateway, Program, config_file, until
+from cluster_testing import Cluster, alone, limit_s, main
+from live_testing import Engine, Gateway, Program, ask, config_file, until
 
 NAMESPACE = "testbed"  # For which the certificate of the testbed is valid.
+SYNC_S = 1  # Of the HPA, in this control plane.
 METRIC = "penstock_target_replicas"
 PATH = f"/apis/external.metrics.k8s.io/v1beta1/namespaces/{NAMESPACE}/{METRIC}"
 
@@ -54,12 +57,18 @@ class Hpa(unittest.TestCase):
         printed = cls.cluster.testbed("env")
         cls.places = dict(re.findall(r"(LLM_TESTBED_\w+)=(\S+)", printed))
 
-    def planner(self, replicas, port=0):
+    def configure(self, replicas):
+        """The planner wants exactly so many."""
+        with open(self.config, "w", encoding="utf-8") as file:
+            json.dump({"pools": [{"name": "chat", "min_replicas": replicas, "max_replicas": replicas}],
+                       "planner": {"tick_interval": "1s"}, "gateway": {"anonymous": True}}, file)
+
+    def planner(self, replicas):
         """A planner whose one pool has this many replicas, and the port of its external metrics."""
-        config = config_file(self, pools=[{"name": "chat", "min_replicas": replicas, "max_replicas": 40}],
-                             planner={"tick_interval": "1s"}, gateway={"anonymous": True})
-        planner = Program(self, "plan", "--config", config, "--gateway", f"127.0.0.1:{self.gateway.admin}",
-                          "--dashboard", "127.0.0.1:0", "--external-metrics", f"127.0.0.1:{port}",
+        self.config = config_file(self)
+        self.configure(replicas)
+        planner = Program(self, "plan", "--config", self.config, "--gateway", f"127.0.0.1:{self.gateway.admin}",
+                          "--dashboard", "127.0.0.1:0", "--external-metrics", "127.0.0.1:0",
                           "--external-metrics-certificate", self.places["LLM_TESTBED_LOOPBACK_CERT"],
                           "--external-metrics-key", self.places["LLM_TESTBED_LOOPBACK_KEY"],
                           "--kubeconfig", self.cluster.kubeconfig, ready="planner ready, .*:(\\d+)")
@@ -95,11 +104,17 @@ class Hpa(unittest.TestCase):
         self.cluster.kubectl("apply", "-n", NAMESPACE, "--server-side", "-f", "-", given=autoscaler())
         until("10 replicas", lambda: self.replicas() == 10)
 
-        # One more is within the HPA's default tolerance of 10 %.
-        planner.signal(signal.SIGTERM)
-        planner.wait()
-        planner, _ = self.planner(11, port)
-        until("11 replicas", lambda: self.replicas() == 11)
+        # Steps of one are within the HPA's default tolerance of 10 %.
+        for replicas in (11, 23, 22):
+            begun = time.time()
+            self.configure(replicas)
+            planner.signal(signal.SIGHUP)
+            until("the target", lambda: f'{METRIC}{{pool="chat"}} {replicas}\n' in ask(planner.ports[0], "GET", "/metrics")[2])
+            decided, limit = time.time(), limit_s(3 * SYNC_S)
+            took = max(0, until("/scale", lambda: self.cluster.scaled_at(NAMESPACE, replicas, begun)) - decided)
+            print(f"{replicas} replicas {took:.1f} s after the decision", flush=True)
+            self.assertLess(took, limit)
+            until(f"{replicas} replicas", lambda: self.replicas() == replicas)
 
         # Without the gateway the target is unknown: the HPA says so and changes nothing.
         self.gateway.signal(signal.SIGKILL)
@@ -110,7 +125,7 @@ class Hpa(unittest.TestCase):
             return any(each["type"] == "ScalingActive" and each["status"] == "False" for each in conditions)
 
         until("an inactive HPA", is_inactive)
-        self.assertEqual(self.replicas(), 11)
+        self.assertEqual(self.replicas(), 22)
 
 
 if __name__ == "__main__":
