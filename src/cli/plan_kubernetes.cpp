@@ -40,7 +40,7 @@ core::Result<std::unique_ptr<controller::Fleet>> open_kubernetes_fleet(
     auto target = connect::parse_scale_target(pool.kubernetes);
     if (!target) return tl::make_unexpected(target.error());
     options.pools.push_back({pool.name, *std::move(target), pool.gpus_per_replica,
-                             std::find(single.begin(), single.end(), pool.name) != single.end()});
+                             std::find(single.begin(), single.end(), pool.name) != single.end(), pool.start_up});
   }
   auto fleet = controller::KubernetesFleet::start(loop, client, log, std::move(options));
   if (!fleet) return tl::make_unexpected(fleet.error());

@@ -37,6 +37,7 @@ struct TestTarget {
   std::uint32_t group_size = 1;          // Pods of one replica of a LeaderWorkerSet.
   bool serves_adapters = true;           // Of a component of a DynamoGraphDeployment.
   bool has_adapter = false;
+  std::string ready_at = "2026-11-22T13:26:51Z";  // Pods were created 30 s before.
 };
 
 // Deletes pods as Kubernetes does: those with the least deletion cost of a Deployment, and the last groups of a
@@ -44,7 +45,10 @@ struct TestTarget {
 class TestCluster final : public net::ExchangeHandler {
  public:
   TestCluster(net::Loop& loop, const TestTarget& target)
-      : target_(*connect::parse_scale_target(target.text)), scaled_(target_), group_size_(target.group_size) {
+      : target_(*connect::parse_scale_target(target.text)),
+        scaled_(target_),
+        group_size_(target.group_size),
+        ready_at_(target.ready_at) {
     if (!target_.component.empty()) {
       const connect::ScaleTarget adapter = adapter_of(target_);
       if (target.serves_adapters) objects_[adapter.resource.plural];
@@ -60,6 +64,8 @@ class TestCluster final : public net::ExchangeHandler {
   std::uint32_t replicas = 0;
   std::vector<std::string> scales;  // Bodies of writes of the number of replicas.
   int scale_status = 200;           // Of the next writes.
+  bool annotates_before_writes = false;
+  bool new_pods_are_ready = true;
   std::set<std::string> deleted;
   std::string pod_selector;  // Of the last list or watch.
 
@@ -104,7 +110,16 @@ class TestCluster final : public net::ExchangeHandler {
         if (order(each->second) < order(first->second)) first = each;
       delete_pod(std::string{first->first});
     }
-    while (pods() < replicas) add_pod("chat-" + std::to_string(names_++));
+    while (pods() < replicas) add_pod("chat-" + std::to_string(names_++), new_pods_are_ready);
+  }
+  // Another client changes something of the object but not its number of replicas.
+  void annotate() {
+    Json changed = object();
+    changed["metadata"]["annotations"]["count"] = std::to_string(version_);
+    Json& managers = changed["metadata"]["managedFields"];
+    if (managers.back()["manager"] != "another-client")
+      managers.push_back({{"manager", "another-client"}, {"time", "2026-11-22T13:26:30Z"}});
+    set(scaled_.resource.plural, scaled_.name, changed);
   }
   // The adapter is gone, and its component is scaled in the DynamoGraphDeployment.
   void remove_adapter() {
@@ -130,15 +145,13 @@ class TestCluster final : public net::ExchangeHandler {
   void add_pod(const std::string& name, bool is_ready = true) { set("pods", name, new_pod(name, is_ready)); }
 
  private:
-  static Json new_pod(const std::string& name, bool is_ready) {
+  [[nodiscard]] Json new_pod(const std::string& name, bool is_ready) const {
     return {{"metadata", {{"uid", name}, {"labels", {{"app", "chat"}}}, {"creationTimestamp", "2026-11-22T13:26:21Z"}}},
             {"spec", {{"nodeName", "n"}}},
             {"status",
              {{"podIP", "127.0.0.1"},
               {"conditions",
-               {{{"type", "Ready"},
-                 {"status", is_ready ? "True" : "False"},
-                 {"lastTransitionTime", "2026-11-22T13:26:51Z"}}}}}}};
+               {{{"type", "Ready"}, {"status", is_ready ? "True" : "False"}, {"lastTransitionTime", ready_at_}}}}}}};
   }
   void scale_groups() {
     for (std::uint32_t group = replicas; objects_["pods"].contains("chat-" + std::to_string(group)); ++group)
@@ -191,6 +204,7 @@ class TestCluster final : public net::ExchangeHandler {
                     "/scale") {
       if (!is_patch) return respond(exchange, 200, scale_object());
       scales.emplace_back(exchange.body());
+      if (annotates_before_writes) annotate();
       if (scale_status != 200)
         return respond(
             exchange, scale_status,
@@ -234,6 +248,7 @@ class TestCluster final : public net::ExchangeHandler {
   const connect::ScaleTarget target_;
   connect::ScaleTarget scaled_;  // The adapter of `target_`, or `target_`.
   const std::uint32_t group_size_;
+  const std::string ready_at_;
   std::map<std::string, std::map<std::string, Json>> objects_;
   std::vector<std::tuple<std::int64_t, std::string, std::string>> log_;
   std::int64_t version_ = 1;
@@ -255,6 +270,7 @@ class KubernetesFleetTest : public testing::Test {
     options.pools = {std::move(pool)};
     options.engines.interval = std::chrono::milliseconds{100};
     options.limits.manual_hold = std::chrono::seconds{1};
+    options.limits.pending_timeout = std::chrono::milliseconds{500};
     options.limits.mark_delay = std::chrono::milliseconds{100};
     options.port = engines.port;
     fleet = *KubernetesFleet::start(loop, client, log, options);

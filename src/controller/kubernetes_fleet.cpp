@@ -62,6 +62,7 @@ core::Result<std::unique_ptr<KubernetesFleet>> KubernetesFleet::start(net::Loop&
   for (const KubernetesPool& pool : fleet->options_.pools) {
     Pool& made = *fleet->pools_.emplace_back(std::make_unique<Pool>());
     made.configured = pool;
+    made.conflicts.emplace(fleet->api_->random().fork("conflicts").fork(fleet->pools_.size()));
     fleet->watch_targets(made);
   }
   fleet->timer_ = loop.every(kAdvanceInterval, [raw = fleet.get()] { raw->advance(); });
@@ -96,7 +97,10 @@ void KubernetesFleet::watch_targets(Pool& pool) {
   pool.adapter = watch_one(pool.adapter_target, true);
 }
 
-KubernetesFleet::~KubernetesFleet() { loop_.cancel(timer_); }
+KubernetesFleet::~KubernetesFleet() {
+  loop_.cancel(timer_);
+  for (const auto& pool : pools_) loop_.cancel(pool->retry);
+}
 
 template <class T>
 std::unique_ptr<connect::Watched<T>> KubernetesFleet::watch(Pool* pool, connect::ReflectorOptions options,
@@ -171,7 +175,8 @@ std::string KubernetesFleet::unknown_because() const {
 void KubernetesFleet::read_scale(Pool& pool) {
   const connect::ScaledObject* object = object_of(pool);
   if (object == nullptr || pool.is_reading || pool.writes > 0 || loop_.now() < pool.retry_at) return;
-  if (pool.scale && pool.scale->resource_version == object->version) return;
+  // Who has set a new number of replicas is to be found before another one is read.
+  if (pool.scale && is_current(pool, false)) return;
   const connect::ScaleTarget& target = scaled_target(pool);
   if (!target.component.empty()) {
     const auto scale = component_scale(target, *object);
@@ -186,11 +191,14 @@ void KubernetesFleet::read_scale(Pool& pool) {
     if (!scale) return take_failure(pool, scale.error());
     pool.failure.clear();
     take_scale(pool, *scale);
+    // Before the next tick the object may have changed again.
+    if (!is_busy(pool) && missing_of(pool).empty()) act(pool, true);
   });
 }
 
 void KubernetesFleet::take_scale(Pool& pool, const connect::ApiScale& scale) {
   pool.scale = scale;
+  pool.conflicts->read();
   const std::string selector = pod_selector(pool.configured.target, scale.selector);
   if (pool.selector == selector) return;
   pool.selector = selector;
@@ -214,10 +222,20 @@ void KubernetesFleet::advance() {
 void KubernetesFleet::advance(Pool& pool) {
   read_scale(pool);
   follow_pods(pool);
-  if (pool.writes > 0 || pool.is_reading || loop_.now() < pool.retry_at) return;
+  if (!is_busy(pool)) act(pool, false);
+}
+
+bool KubernetesFleet::is_busy(const Pool& pool) const {
+  return pool.writes > 0 || pool.is_reading || loop_.now() < pool.retry_at;
+}
+
+bool KubernetesFleet::is_current(const Pool& pool, bool has_read) {
+  return pool.conflicts->is_current(*pool.scale, object_of(pool)->version, pool.state.known, has_read);
+}
+
+void KubernetesFleet::act(Pool& pool, bool has_read) {
   const actuation::TargetSeen seen = observe(pool);
-  // What was read is not the newest state any more.
-  if (seen.missing.empty() && pool.scale->resource_version != object_of(pool)->version) return;
+  if (seen.missing.empty() && !is_current(pool, has_read)) return;
   actuation::PodAdvance next =
       actuation::advance(pool.state, may_act() ? pool.wanted : std::nullopt, seen, options_.limits, loop_.now());
   take_hold(pool, std::move(next.hold));
@@ -226,10 +244,11 @@ void KubernetesFleet::advance(Pool& pool) {
 
 void KubernetesFleet::take_hold(Pool& pool, actuation::PodHold hold) {
   using actuation::HoldCause;
-  // The time without data grows in its text.
+  // The time without data grows in its text, and so does the pause of a container that crashes.
   const bool is_same = pool.hold.cause == hold.cause && pool.hold.by == hold.by;
   const actuation::PodHold before = std::exchange(pool.hold, std::move(hold));
-  if (is_same && (pool.hold.text == before.text || pool.hold.cause == HoldCause::kNoData)) return;
+  const bool is_changing = pool.hold.cause == HoldCause::kNoData || pool.hold.cause == HoldCause::kBlocked;
+  if (is_same && (is_changing || pool.hold.text == before.text)) return;
   // A drain is no reason to act, and a planner that starts knows nothing yet.
   const auto is_shown = [&](HoldCause cause) {
     const bool knows_pods = pool.scale && (pool.pods == nullptr || pool.pods->confirmed_at());
@@ -277,12 +296,10 @@ void KubernetesFleet::set_scale(Pool& pool, const actuation::PodStep& step, cons
   api_->request(call, [this, call, target, step, seen, &pool](const connect::ApiAnswer& answer) {
     --pool.writes;
     const auto scale = answer ? parse_answer(call, target, *answer) : tl::make_unexpected(answer.error());
-    if (!scale && scale.error().reason == connect::ApiReason::kConflict) {
-      ++pool.conflicts;
-      return pool.scale.reset();
-    }
+    if (!scale && scale.error().reason == connect::ApiReason::kConflict) return take_conflict(pool);
     if (!scale) return take_failure(pool, scale.error());
     pool.failure.clear();
+    pool.conflicts->written();
     if (!target.component.empty()) pool.written = scale->resource_version;
     actuation::scaled(pool.state, seen, step);
     take_scale(pool, *scale);
@@ -317,6 +334,21 @@ void KubernetesFleet::take_failure(Pool& pool, const connect::ApiError& error) {
   if (std::exchange(pool.failure, error.message()) == error.message()) return;
   report(true, pool.configured.name, error.message());
   write_event(pool, true, "ScalingFailed", "Scale", error.message());
+}
+
+void KubernetesFleet::take_conflict(Pool& pool) {
+  const ScaleConflicts::Retry retry = pool.conflicts->conflict(loop_.now());
+  if (retry.is_pause) pool.retry_at = loop_.now() + retry.delay;
+  loop_.cancel(pool.retry);
+  pool.retry = loop_.after(retry.delay, [this, &pool] { advance(pool); });
+  if (retry.is_reported) return;
+  const connect::ScaledObject* object = object_of(pool);
+  const std::string client = object == nullptr ? std::string{} : object->last_writer;
+  const std::string text = fmt::format(
+      "{} changes {} without a pause, so that no write of the number of replicas succeeds; it is tried again",
+      client.empty() ? "another client" : client, to_string(scaled_target(pool)));
+  report(true, pool.configured.name, text);
+  write_event(pool, true, "ScalingFailed", "Scale", text);
 }
 
 void KubernetesFleet::forget_targets() {

@@ -17,6 +17,8 @@
 #include "connect/kubernetes/watched.h"
 #include "controller/engine_watch.h"
 #include "controller/fleet.h"
+#include "controller/replica_start.h"
+#include "controller/scale_conflicts.h"
 #include "controller/start_up_times.h"
 #include "core/result.h"
 #include "net/client.h"
@@ -29,6 +31,8 @@ struct KubernetesPool {
   connect::ScaleTarget target;
   std::uint32_t gpus = 1;    // Of one replica. Pods that request another number are reported.
   bool single_node = false;  // Replicas whose pods are on several nodes are reported.
+  // A pod that has a node and was never Ready cannot start after this time, or after the longest that was learned.
+  core::Duration start_up = std::chrono::minutes{2};
 };
 
 struct KubernetesFleetOptions {
@@ -81,11 +85,10 @@ class KubernetesFleet final : public Fleet {
   struct Replica {  // A pod, or a group of pods.
     std::uint32_t number = 0;
     std::string uid, stage;
-    core::Instant since, marked_since, blocked_since;
+    core::Instant since, marked_since;
     bool is_ready = false;  // It was, at some time.
     bool is_marked = false;
-    std::string blocked_by;  // Why it cannot start.
-    bool blocked_with_node = false;
+    ReplicaStart start;
     bool is_checked = false;  // Its nodes.
   };
   struct Pool {
@@ -110,8 +113,10 @@ class KubernetesFleet final : public Fleet {
     std::size_t writes = 0;  // In flight.
     core::Instant retry_at;  // After a failure.
     std::string failure;     // Reported once.
-    std::uint64_t conflicts = 0, failed = 0;
-    std::uint32_t reported_gpus = 0;  // Of a replica, because the configuration has another number.
+    std::uint64_t failed = 0;
+    std::optional<ScaleConflicts> conflicts;  // Has a value.
+    net::Loop::Timer retry = 0;               // After a conflict.
+    std::uint32_t reported_gpus = 0;          // Of a replica, because the configuration has another number.
   };
 
   KubernetesFleet(net::Loop& loop, net::Client& client, logging::Log& log, KubernetesFleetOptions options,
@@ -123,11 +128,14 @@ class KubernetesFleet final : public Fleet {
   [[nodiscard]] bool may_act() const { return !options_.api.may_write || options_.api.may_write(); }
   void advance();
   void advance(Pool& pool);
+  // `has_read`: the scale was read right now.
+  void act(Pool& pool, bool has_read);
+  [[nodiscard]] static bool is_current(const Pool& pool, bool has_read);
+  [[nodiscard]] bool is_busy(const Pool& pool) const;
   void read_scale(Pool& pool);
   void take_scale(Pool& pool, const connect::ApiScale& scale);
   void follow_pods(Pool& pool);
   void check_group(Pool& pool, const connect::PodGroup& group, Replica& replica);
-  void follow_start(const connect::PodState& pod, Replica& replica) const;
   void watch_engines();
   // The object that has the number of replicas: the adapter of a component, or else the target.
   [[nodiscard]] static const connect::ScaledObject* object_of(const Pool& pool);
@@ -142,6 +150,7 @@ class KubernetesFleet final : public Fleet {
   void set_scale(Pool& pool, const actuation::PodStep& step, const actuation::TargetSeen& seen);
   void patch(Pool& pool, const connect::PodIdentity& pod, std::optional<std::int64_t> deletion_cost);
   void take_failure(Pool& pool, const connect::ApiError& error);
+  void take_conflict(Pool& pool);
   void take_hold(Pool& pool, actuation::PodHold hold);
   [[nodiscard]] std::optional<connect::ObjectReference> reference_of(const Pool& pool) const;
   void write_event(const Pool& pool, bool warning, const char* reason, const char* action, const std::string& note);

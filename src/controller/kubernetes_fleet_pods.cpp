@@ -18,18 +18,24 @@ const char* stage_of(const connect::PodState& pod) {
   return pod.is_ready ? "serving" : "starting";
 }
 
-}  // namespace
-
-// A container that crashes again and again runs in between, so only readiness ends the time for which a pod with a node
-// cannot start.
-void KubernetesFleet::follow_start(const connect::PodState& pod, Replica& replica) const {
-  const bool has_node = !pod.node.empty();
-  if (pod.is_ready || (has_node && !replica.blocked_with_node)) replica.blocked_by.clear();
-  if (pod.blocked_by.empty() || pod.is_ready) return;
-  if (replica.blocked_by.empty()) replica.blocked_since = loop_.now();
-  replica.blocked_by = pod.blocked_by;
-  replica.blocked_with_node = has_node;
+// How a ready replica differs from the configuration. Each number of GPUs is named once.
+std::vector<std::string> unexpected_of(const KubernetesPool& configured, const connect::PodGroup& group,
+                                       std::uint32_t& reported_gpus) {
+  std::vector<std::string> found;
+  const std::uint32_t gpus = group.pod.gpus;
+  if (gpus != 0 && gpus != configured.gpus && std::exchange(reported_gpus, gpus) != gpus)
+    found.push_back(
+        fmt::format("{} has {} GPUs, and pools[].gpus is {}; correct it, because budgets and costs are computed by it",
+                    group.pod.name, gpus, configured.gpus));
+  if (const std::vector<std::string> nodes = nodes_of(group); configured.single_node && nodes.size() > 1)
+    found.push_back(
+        fmt::format("the pods of {} run on several nodes ({}); give them an affinity to one node, or remove "
+                    "planner.kubernetes.single_node",
+                    group.pod.name, fmt::join(nodes, ", ")));
+  return found;
 }
+
+}  // namespace
 
 void KubernetesFleet::follow_pods(Pool& pool) {
   if (pool.pods == nullptr || !pool.pods->confirmed_at()) return;
@@ -39,6 +45,8 @@ void KubernetesFleet::follow_pods(Pool& pool) {
                         {{"pool", pool.configured.name}, {"replica", name}, {"from", from}, {"to", to}});
   };
   if (std::exchange(pool.has_new_pods, false)) pool.groups = groups_of(pool.pods->all(), connect::PodSelection::kAll);
+  const auto learned = pool.start_up.spread();
+  const core::Duration start_up = std::max(pool.configured.start_up, learned ? learned->longest : core::Duration{});
   std::map<std::string, Replica> next;
   for (const auto& [name, group] : pool.groups) {
     const connect::PodState& pod = group.pod;
@@ -56,7 +64,7 @@ void KubernetesFleet::follow_pods(Pool& pool) {
       replica.since = now;
     }
     if (pod.is_marked != std::exchange(replica.is_marked, pod.is_marked)) replica.marked_since = now;
-    follow_start(pod, replica);
+    replica.start.follow(pod, !replica.is_ready && now - replica.since > start_up, now);
     check_group(pool, group, replica);
     if (pod.is_ready && !std::exchange(replica.is_ready, true) && pod.restarts == 0 && pod.created_s && pod.ready_s)
       pool.start_up.add(std::chrono::seconds{std::max<std::int64_t>(0, *pod.ready_s - *pod.created_s)});
@@ -67,24 +75,13 @@ void KubernetesFleet::follow_pods(Pool& pool) {
   pool.replicas = std::move(next);
 }
 
-// Compares ready replicas with the configuration.
 void KubernetesFleet::check_group(Pool& pool, const connect::PodGroup& group, Replica& replica) {
   if (replica.is_checked || !group.pod.is_ready) return;
   replica.is_checked = true;
-  const KubernetesPool& configured = pool.configured;
-  const auto warn = [&](const std::string& text) {
-    report(true, configured.name, text);
+  for (const std::string& text : unexpected_of(pool.configured, group, pool.reported_gpus)) {
+    report(true, pool.configured.name, text);
     write_event(pool, true, "ReplicaUnexpected", "Check", text);
-  };
-  const std::uint32_t gpus = group.pod.gpus;
-  if (gpus != 0 && gpus != configured.gpus && std::exchange(pool.reported_gpus, gpus) != gpus)
-    warn(fmt::format("{} has {} GPUs, and pools[].gpus is {}; correct it, because budgets and costs are computed by it",
-                     group.pod.name, gpus, configured.gpus));
-  if (const std::vector<std::string> nodes = nodes_of(group); configured.single_node && nodes.size() > 1)
-    warn(
-        fmt::format("the pods of {} run on several nodes ({}); give them an affinity to one node, or remove "
-                    "planner.kubernetes.single_node",
-                    group.pod.name, fmt::join(nodes, ", ")));
+  }
 }
 
 std::string KubernetesFleet::url_of(const connect::PodState& pod) const {
@@ -122,8 +119,8 @@ actuation::PodSeen KubernetesFleet::observe(const connect::PodGroup& group, cons
   seen.deletion_cost = pod.deletion_cost;
   seen.created_s = pod.created_s.value_or(0);
   seen.revision = pod.revision;
-  seen.blocked_by = replica.blocked_by;
-  seen.blocked_since = replica.blocked_since;
+  seen.blocked_by = replica.start.blocked_by();
+  seen.blocked_since = replica.start.blocked_since();
   if (const auto listed = gateway_.find(pod.name); listed != gateway_.end() && gateway_at_)
     seen.gateway = actuation::GatewaySeen{*gateway_at_, listed->second.eligible, listed->second.open_requests};
   if (const auto sample = watch_.sample_of(replica.number))

@@ -78,6 +78,40 @@ TEST_F(KubernetesFleetTest, AConflictIsReadAgain) {
   EXPECT_GE(fleet->scaling(0)->conflicts, 1U);
 }
 
+TEST_F(KubernetesFleetTest, AClientThatChangesTheObjectWithoutAPauseIsNamedOnceUntilItEnds) {
+  ASSERT_TRUE(until([&] { return fleet->unknown_because().empty(); }));
+  run(500ms);
+  cluster.annotates_before_writes = true;
+  fleet->set_target(0, 4);
+  ASSERT_TRUE(until([&] { return log.count(Event::kActuationWarning) == 1; }));
+  EXPECT_EQ(cluster.scales.size(), 5U);
+  EXPECT_EQ(fleet->scaling(0)->conflicts, 5U);
+  EXPECT_NE(log.lines(Event::kActuationWarning).at(0).find("another-client changes deployments.apps"),
+            std::string::npos);
+  EXPECT_EQ(fleet->unknown_because(), "");
+  ASSERT_TRUE(until([&] { return cluster.scales.size() == 15; })) << "after a pause it is tried again";
+  EXPECT_EQ(log.count(Event::kActuationWarning), 1U);
+  EXPECT_EQ(log.count(Event::kPoolHeld), 0U) << "the number of replicas is not that client's";
+  cluster.annotates_before_writes = false;
+  ASSERT_TRUE(until([&] { return cluster.pods() == 4; }));
+}
+
+TEST_F(KubernetesFleetTest, ChangesOfOtherFieldsBetweenReadsAndWritesDoNotKeepAPoolFromScaling) {
+  ASSERT_TRUE(until([&] { return fleet->unknown_because().empty(); }));
+  run(500ms);
+  // At each tick the state that was read is older than that of the watch.
+  const net::Loop::Timer timer = loop.every(10ms, [&] { cluster.annotate(); });
+  fleet->set_target(0, 4);
+  ASSERT_TRUE(until([&] { return cluster.pods() == 4; }));
+  EXPECT_EQ(log.count(Event::kPoolHeld), 0U);
+  // A number that another client sets is not overwritten, and that client is named.
+  cluster.scale(6, "kubectl");
+  ASSERT_TRUE(until([&] { return log.count(Event::kPoolHeld) == 1; }));
+  EXPECT_NE(log.lines(Event::kPoolHeld).at(0).find("kubectl"), std::string::npos);
+  EXPECT_EQ(cluster.replicas, 6U);
+  loop.cancel(timer);
+}
+
 TEST_F(KubernetesFleetTest, ARefusedWriteIsReportedOnceAndTriedAgain) {
   cluster.scale_status = 403;
   fleet->set_target(0, 4);
@@ -115,6 +149,52 @@ TEST_F(KubernetesFleetTest, AnnotationsOfItsAutoscalerAndOfTheTargetAreFollowed)
   autoscaler["spec"]["scaleTargetRef"]["name"] = "other";
   cluster.set("horizontalpodautoscalers", "chat-hpa", autoscaler);
   ASSERT_TRUE(until([&] { return fleet->annotations(0).size() == 1; }));
+}
+
+class LatePodsTest : public KubernetesFleetTest {
+ protected:
+  LatePodsTest() : KubernetesFleetTest{target(), pool()} {}
+  static TestTarget target() {
+    TestTarget made;
+    made.ready_at = "2026-11-22T13:26:21Z";
+    return made;
+  }
+  static KubernetesPool pool() {
+    KubernetesPool made{"chat", {}};
+    made.start_up = 500ms;
+    return made;
+  }
+};
+
+TEST_F(LatePodsTest, APodThatIsNeverReadyEndsTheGrowthAndGoesFirst) {
+  cluster.new_pods_are_ready = false;
+  fleet->set_target(0, 4);
+  ASSERT_TRUE(until([&] { return cluster.pods() == 4; }));
+  EXPECT_EQ(fleet->scaling(0)->pending, 0U) << "it may still start";
+  run(2s);
+  EXPECT_EQ(fleet->scaling(0)->pending, 1U);
+  fleet->set_target(0, 6);
+  ASSERT_TRUE(until([&] { return log.count(Event::kPoolHeld) == 1; }));
+  EXPECT_NE(log.lines(Event::kPoolHeld).at(0).find("chat-4 cannot start"), std::string::npos);
+  EXPECT_NE(log.lines(Event::kPoolHeld).at(0).find("not Ready"), std::string::npos);
+  run(500ms);
+  EXPECT_EQ(cluster.pods(), 4U);
+  EXPECT_EQ(fleet->scaling(0)->held_by_cause, "blocked");
+  fleet->set_target(0, 3);
+  ASSERT_TRUE(until([&] { return cluster.pods() == 3; }));
+  EXPECT_EQ(cluster.deleted, std::set<std::string>{"chat-4"});
+}
+
+TEST_F(LatePodsTest, APodThatIsReadyInTheEndLetsTheGrowthGoOn) {
+  cluster.new_pods_are_ready = false;
+  fleet->set_target(0, 4);
+  ASSERT_TRUE(until([&] { return cluster.pods() == 4; }));
+  run(2s);
+  fleet->set_target(0, 5);
+  ASSERT_TRUE(until([&] { return log.count(Event::kPoolHeld) == 1; }));
+  cluster.add_pod("chat-4");
+  ASSERT_TRUE(until([&] { return cluster.pods() == 5; }));
+  EXPECT_EQ(log.count(Event::kPoolReleased), 1U);
 }
 
 TEST_F(KubernetesFleetTest, NothingIsWrittenWhileAnotherPlannerLeads) {

@@ -64,9 +64,12 @@ std::optional<report::PodScaling> KubernetesFleet::scaling(std::size_t index) co
   made.held_by = pool.hold.by;
   if (pool.scale) made.asked = pool.scale->replicas;
   if (pool.pods != nullptr)
-    for (const auto& [name, group] : pool.groups)
-      made.pending += !group.pod.has_ended && (group.pod.node.empty() || !group.pod.blocked_by.empty()) ? 1 : 0;
-  made.conflicts = pool.conflicts;
+    for (const auto& [name, group] : pool.groups) {
+      const auto replica = pool.replicas.find(name);
+      if (group.pod.has_ended || replica == pool.replicas.end()) continue;
+      made.pending += group.pod.node.empty() || !replica->second.start.blocked_by().empty() ? 1 : 0;
+    }
+  made.conflicts = pool.conflicts->count();
   if (const auto spread = pool.start_up.spread())
     made.start_up_s = {{"median", core::to_seconds(spread->median)},
                        {"shortest", core::to_seconds(spread->shortest)},

@@ -7,6 +7,7 @@
 #include <map>
 #include <utility>
 
+#include "actuation/pod_scaling.h"
 #include "controller/annotated_pools.h"
 #include "controller/shared_targets.h"
 #include "controller/tick_timer.h"
@@ -24,6 +25,22 @@ constexpr core::Duration kMemoryLeast = std::chrono::minutes{2};
 bool is_disaggregated(const DaemonOptions& options) {
   return std::any_of(options.pools.begin(), options.pools.end(),
                      [](const signals::Pool& pool) { return pool.role == signals::Role::kDecode; });
+}
+
+// Pods that cannot start are why a fleet stays smaller than its target.
+void add_pending(const Fleet& fleet, std::size_t index, decision::Tick& tick) {
+  const auto scaling = fleet.scaling(index);
+  if (!scaling || scaling->held_by_cause != actuation::to_string(actuation::HoldCause::kBlocked)) return;
+  const decision::Evidence pending{"pending_replicas", static_cast<double>(scaling->pending), "replicas"};
+  const std::string text =
+      fmt::format("{}: {} cannot start, and no more replicas are asked for", scaling->pool, scaling->held_by);
+  const auto explain = [&](decision::Basis& basis) { basis.diagnosis += (basis.diagnosis.empty() ? "" : "; ") + text; };
+  tick.decision.pools[index].evidence.push_back(pending);
+  explain(tick.decision);
+  for (decision::DecisionRecord& record : tick.records) {
+    explain(record);
+    if (record.pool == scaling->pool) record.evidence.push_back(pending);
+  }
 }
 
 std::vector<std::string> pool_names(const DaemonOptions& options) {
@@ -311,6 +328,7 @@ void PlannerDaemon::tick() {
   };
   mark(tick.decision);
   for (decision::DecisionRecord& record : tick.records) mark(record);
+  for (std::size_t index = 0; index < seen.pools.size(); ++index) add_pending(fleet_, index, tick);
   take_tick(std::move(tick), std::move(seen));
 }
 

@@ -9,8 +9,8 @@ import sys
 import time
 
 from cluster_testing import TESTBED, main
-from live_testing import Program, until
-from pods_testing import Clients, Planner, PodsThatServe, engine_pod, kwok_pod, owner_of
+from live_testing import Program, ask, series, until
+from pods_testing import ROLE, Clients, Planner, PodsThatServe, engine_pod, kwok_pod, owner_of
 
 GPUS = 32  # Of all nodes of KWOK.
 
@@ -88,6 +88,49 @@ class Nodes(PodsThatServe):
 
     def test_a_container_that_crashes(self):
         self.cannot_start("crashing", {"command": ["false"]}, "CrashLoopBackOff")
+
+    def test_pods_that_are_never_ready(self):
+        """New pods of a ReplicaSet run and are never Ready: no more are asked for, and they are the first to go."""
+        name = "never-ready"
+        self.cluster.namespace(self, name)
+        owner = owner_of(engine_pod(), 2, "ReplicaSet")
+        del owner["spec"]["strategy"]
+        self.apply(name, owner)
+        self.allow(name, ROLE + [{"apiGroups": ["apps"], "resources": ["replicasets"], "verbs": ["list", "watch"]},
+                                 {"apiGroups": ["apps"], "resources": ["replicasets/scale"], "verbs": ["get", "patch"]}])
+        gateway = self.gateway(name)
+        until("2 pods", lambda: self.phases(gateway) == ["serving"] * 2)
+        serving = {pod["metadata"]["name"] for pod in self.cluster.get("pods", "-n", name)["items"]}
+        planner = Planner(self, name, gateway, 2, pools=lambda bounds: [
+            {"name": "chat", "kubernetes": "apps/v1/replicasets/engines", "start_up": "1s", **bounds}])
+        until("data", lambda: planner.events("data_known"))
+
+        def pods():
+            return {pod["metadata"]["name"] for pod in self.cluster.get("pods", "-n", name)["items"]
+                    if "deletionTimestamp" not in pod["metadata"]}
+
+        def metrics():
+            return ask(planner.port, "GET", "/metrics")[2]
+
+        self.cluster.kubectl("patch", "replicaset", "engines", "-n", name, "-p", json.dumps({"spec": {"template": {"spec": {
+            "containers": [{"name": "engine", "readinessProbe": {"httpGet": {"path": "/no-such-page", "port": "http"}}}]}}}}))
+        planner.target(3)
+        until("a third pod", lambda: len(pods()) == 3)
+        until("a pod that is late", lambda: list(series(metrics(), "penstock_replicas_pending").values()) == [1.0])
+        time.sleep(6)
+        planner.target(5)
+        held = until("a hold", lambda: planner.held("blocked"))
+        print(f"held: {held[0]['message']}", file=sys.stderr)
+        self.assertIn("not Ready", held[0]["message"])
+        until("an Event", lambda: [note for note, _ in self.noted(name, "ScalingHeld") if "not Ready" in note])
+        until("evidence", lambda: 'name="pending_replicas"' in metrics())
+        time.sleep(3)
+        self.assertEqual(self.cluster.get("replicaset", "engines", "-n", name)["spec"]["replicas"], 3)
+        self.assertEqual(len(pods()), 3)
+        self.assertEqual(len(planner.held("blocked")), 1)
+        planner.target(2)
+        until("2 pods", lambda: pods() == serving)
+        self.assertEqual(self.phases(gateway).count("serving"), 2)
 
     def test_a_lost_node(self):
         name = "lost-node"

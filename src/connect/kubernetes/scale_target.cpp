@@ -200,8 +200,16 @@ ScaledObject parse_scaled_object(const Json& object) {
     return std::pair{json_text(*left, "time"), json_text(*left, "manager")} <
            std::pair{json_text(*right, "time"), json_text(*right, "manager")};
   });
+  std::string last_time;
   for (const Json* each : managers) {
     const std::string name = json_text(*each, "manager");
+    // Controllers that write a status answer to what another client has changed within the same second.
+    const bool is_answer = !made.last_writer.empty() && json_text(*each, "time") == last_time &&
+                           json_text(*each, "subresource") == "status";
+    if (name != kFieldManager && !is_answer) {
+      made.last_writer = name;
+      last_time = json_text(*each, "time");
+    }
     const Json& spec = json_part(json_part(*each, "fieldsV1"), "f:spec");
     if (spec.is_object() && spec.contains("f:replicas")) made.writers.push_back(name);
     for (auto& [component, state] : made.components)

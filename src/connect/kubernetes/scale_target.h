@@ -55,6 +55,7 @@ struct ScaledObject {
   std::string version;  // resourceVersion.
   std::string uid{};
   std::vector<std::string> writers{};  // Managers of spec.replicas, the latest last.
+  std::string last_writer{};           // The manager, other than Penstock, that has changed anything last.
   VariantAnnotations annotations{};
   std::int64_t first_ordinal = 0;  // Of its pods, if they are ordered.
   std::map<std::string, ScaledComponent> components{};

@@ -105,6 +105,20 @@ TEST(ScaleTarget, NamesTheManagersOfItsReplicasByTime) {
            fields("penstock", "2026-11-22T13:26:21Z", true)}}}}});
   EXPECT_EQ(object.version, "7");
   EXPECT_EQ(object.writers, (std::vector<std::string>{"penstock", "kubectl"}));
+  EXPECT_EQ(object.last_writer, "helm");
+}
+
+TEST(ScaleTarget, NamesTheLastManagerWhichIsNotTheControllerThatAnswersIt) {
+  const auto last = [](std::initializer_list<Json> fields) {
+    return parse_scaled_object({{"metadata", {{"managedFields", fields}}}}).last_writer;
+  };
+  const Json client{{"manager", "client"}, {"time", "2026-11-22T13:26:22Z"}};
+  Json status{{"manager", "controller"}, {"time", "2026-11-22T13:26:22Z"}, {"subresource", "status"}};
+  EXPECT_EQ(last({client, status}), "client");
+  EXPECT_EQ(last({client, {{"manager", "penstock"}, {"time", "2026-11-22T13:26:23Z"}}}), "client");
+  status["time"] = "2026-11-22T13:26:23Z";
+  EXPECT_EQ(last({client, status}), "controller");
+  EXPECT_EQ(last({}), "");
 }
 
 TEST(ScaleTarget, AnAutoscalerOfTheTargetHasTheNameOfItsOwner) {
