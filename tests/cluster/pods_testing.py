@@ -65,10 +65,11 @@ def kwok_pod(name, requests=None):
 class Clients:
     """Streams one after another on several threads, until the end."""
 
-    def __init__(self, port, count, tokens=TOKENS, prompt="client {} turn {}"):
-        self.tokens, self.prompt = tokens, prompt
+    def __init__(self, port, count, tokens=TOKENS, prompt="client {} turn {}", model="penstock-sim"):
+        self.tokens, self.prompt, self.model = tokens, prompt, model
         self.ended, self.streams, self.lock = threading.Event(), [], threading.Lock()
-        self.threads = [threading.Thread(target=self.run, args=(port, number)) for number in range(count)]
+        # A test that fails does not wait for them.
+        self.threads = [threading.Thread(target=self.run, args=(port, number), daemon=True) for number in range(count)]
         for thread in self.threads:
             thread.start()
 
@@ -77,7 +78,11 @@ class Clients:
         while not self.ended.is_set():
             # No two prompts share a prefix that would bind them to one replica.
             turn += 1
-            stream = Stream(port, self.tokens, prompt=self.prompt.format(number, turn)).join()
+            stream = Stream(port, self.tokens, self.prompt.format(number, turn), self.model)
+            try:
+                stream.join()
+            except AssertionError as fault:  # It did not end.
+                stream.fault = fault
             stream.ended_at = time.time()
             with self.lock:
                 self.streams.append(stream)

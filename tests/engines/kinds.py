@@ -144,6 +144,11 @@ class Vllm(Kind):
     kv_events = True
     kv_replay = True
     overloads = True
+    environment = {
+        "VLLM_SERVER_DEV_MODE": "1",  # It has /reset_prefix_cache then.
+        "VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", "HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1",
+        # Otherwise all replicas would share the first core.
+        "OMP_NUM_THREADS": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
 
     def __init__(self):
         self.models = (MODEL, "second") + (("adapter",) if (self.folder() / "adapter").exists() else ())
@@ -154,23 +159,21 @@ class Vllm(Kind):
     def missing(self):
         return "" if (self.folder() / "venv/bin/vllm").exists() else super().missing()
 
-    def start(self):
+    def command(self, host, port, *more):
         folder = self.folder()
+        return [folder / "venv/bin/vllm", "serve", folder / "tiny", "--served-model-name", MODEL, "second", "--load-format", "dummy",
+                "--host", host, "--port", port, "--max-model-len", 4096, "--max-num-seqs", SLOTS, "--enforce-eager",
+                "--enable-prompt-tokens-details", *more]
+
+    def start(self):
         port, events, replay = free_ports(3)
         # Its publisher connects to an endpoint without a wildcard, and no subscriber could.
         publisher = {"enable_kv_cache_events": True, "publisher": "zmq", "endpoint": f"tcp://*:{events}",
                      "replay_endpoint": f"tcp://127.0.0.1:{replay}"}
-        words = [folder / "venv/bin/vllm", "serve", folder / "tiny", "--served-model-name", MODEL, "second",
-                 "--load-format", "dummy", "--host", "127.0.0.1", "--port", port, "--max-model-len", 4096,
-                 "--max-num-seqs", SLOTS, "--enforce-eager", "--api-key", self.api_key, "--enable-prompt-tokens-details",
-                 "--kv-events-config", json.dumps(publisher)]
+        more = ["--api-key", self.api_key, "--kv-events-config", json.dumps(publisher)]
         if "adapter" in self.models:
-            words += ["--enable-lora", "--max-loras", 1, "--max-lora-rank", 8, "--lora-modules", f"adapter={folder}/adapter"]
-        replica = Replica(port, Process(words, {
-            "VLLM_SERVER_DEV_MODE": "1",  # It has /reset_prefix_cache then.
-            "VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", "HF_HUB_OFFLINE": "1",
-            # Otherwise all replicas would share the first core.
-            "TRANSFORMERS_OFFLINE": "1", "OMP_NUM_THREADS": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind"}))
+            more += ["--enable-lora", "--max-loras", 1, "--max-lora-rank", 8, "--lora-modules", f"adapter={self.folder()}/adapter"]
+        replica = Replica(port, Process(self.command("127.0.0.1", port, *more), self.environment))
         replica.kv_events, replica.kv_events_replay = f"tcp://127.0.0.1:{events}", publisher["replay_endpoint"]
         return replica
 

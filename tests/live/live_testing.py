@@ -15,14 +15,14 @@ SECONDS = 60  # that anything may take
 SANITIZER = re.compile("WARNING: ThreadSanitizer|ERROR: (Thread|Address|Leak)Sanitizer|runtime error: ")
 
 
-def until(what, condition):
+def until(what, condition, seconds=SECONDS):
     """Waits for a state that must come; how long it takes is the machine's business."""
-    for _ in range(SECONDS * 50):
+    for _ in range(seconds * 50):
         found = condition()
         if found:
             return found
         time.sleep(0.02)
-    raise AssertionError(f"{what} did not come about in {SECONDS} s")
+    raise AssertionError(f"{what} did not come about in {seconds} s")
 
 
 def check_sanitizers(log):
