@@ -12,7 +12,7 @@ packages=(
   liblzma-dev libzstd-dev zlib1g-dev libsqlite3-dev libssl-dev libnghttp2-dev libzmq3-dev cppzmq-dev libnats-dev libxxhash-dev
   # tests, benchmarks, tools
   libgtest-dev libgmock-dev libbenchmark-dev librapidcheck-dev xz-utils zstd chromium python3-venv curl openssl
-  clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev
+  clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev faketime
   # servers of others that tests run at ports of their own
   nats-server etcd-server
   # packages: .deb and OCI archive

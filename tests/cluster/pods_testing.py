@@ -9,7 +9,7 @@ import time
 import unittest
 
 from cluster_testing import Cluster
-from live_testing import PROGRAM, Gateway, Program, Stream, config_file, until
+from live_testing import PROGRAM, Gateway, Program, Stream, ask, config_file, until
 
 TOKENS = 300  # Of a stream, which takes about 6 s.
 # All that a planner needs.
@@ -101,7 +101,7 @@ class Clients:
 class Planner(Program):
     """Its targets are the numbers between their bounds, which are equal unless a test says otherwise."""
 
-    def __init__(self, test, name, gateway, replicas, kind="Deployment", flags=(), kubeconfig="", pools=None, **sections):
+    def __init__(self, test, name, gateway, replicas, kind="Deployment", flags=(), kubeconfig="", pools=None, environment=None, **sections):
         self.path = os.path.join(test.cluster.run, f"{name}-{os.urandom(3).hex()}.yaml")
         self.object = f"{kind.lower()}/engines"
         self.pools = pools or (lambda bounds: [{"name": "chat", "kubernetes": self.object, **bounds}])
@@ -111,7 +111,7 @@ class Planner(Program):
                          "log": {"format": "json"}, **sections}
         self.write(replicas)
         super().__init__(test, "plan", "--engines", "kubernetes", "--config", self.path, "--gateway", f"127.0.0.1:{gateway.admin}",
-                         "--dashboard", "127.0.0.1:0", *flags,
+                         "--dashboard", "127.0.0.1:0", *flags, environment=environment,
                          ready="planner ready, acting on Kubernetes, live page on http://127.0.0.1:(\\d+)")
         self.port = self.ports[0]
 
@@ -125,6 +125,9 @@ class Planner(Program):
 
     def events(self, name):
         return [line for line in map(parsed, self.log().splitlines()) if line and line.get("event") == name]
+
+    def leads(self):
+        return "\npenstock_leader 1\n" in ask(self.port, "GET", "/metrics")[2]
 
     def held(self, cause):
         return [event for event in self.events("pool_held") if event["cause"] == cause]
