@@ -93,9 +93,12 @@ std::span<const std::string> EngineWatch::endpoints_of(const Engine& engine) {
 
 void EngineWatch::update_subscriptions() {
   std::set<std::string> wanted;
+  replicas_of_.clear();
   const auto want = [&](Engine& engine, std::span<const std::string> endpoints) {
     for (const std::string& endpoint : endpoints) {
       wanted.insert(endpoint);
+      std::vector<std::uint32_t>& replicas = replicas_of_[endpoint];
+      if (replicas.empty() || replicas.back() != engine.watched.replica) replicas.push_back(engine.watched.replica);
       if (const auto added = channels_.add(endpoint); !added)
         report_rejection(engine, endpoint, added.error().message());
     }
@@ -274,7 +277,10 @@ void EngineWatch::message(const std::string& endpoint, const ChannelMessage& mes
   const auto contains = [&](std::span<const std::string> endpoints) {
     return std::find(endpoints.begin(), endpoints.end(), endpoint) != endpoints.end();
   };
-  for (auto& [replica, engine] : engines_) {
+  const auto replicas = replicas_of_.find(endpoint);
+  if (replicas == replicas_of_.end()) return;
+  for (const std::uint32_t replica : replicas->second) {
+    Engine& engine = engines_.at(replica);
     if (contains(engine.watched.kv)) kv_message(engine, endpoint, message);
     const auto* metrics = std::get_if<core::Result<telemetry::ForwardPassMetrics>>(&message);
     if (metrics == nullptr || !contains(endpoints_of(engine))) continue;

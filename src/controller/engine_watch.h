@@ -10,6 +10,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -136,7 +137,8 @@ class EngineWatch {
   FleetEvents& events_;
   EngineWatchOptions options_;
   net::Loop::Timer timer_ = 0;
-  std::map<std::uint32_t, Engine> engines_;  // By replica.
+  std::map<std::uint32_t, Engine> engines_;                                  // By replica.
+  std::unordered_map<std::string, std::vector<std::uint32_t>> replicas_of_;  // By endpoint of messages.
   net::Resolver resolver_;
   FpmChannels channels_;
   std::optional<GpuWatch> gpus_;

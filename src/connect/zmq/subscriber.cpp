@@ -1,6 +1,7 @@
 #include "connect/zmq/subscriber.h"
 
 #include <fmt/format.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -28,6 +29,7 @@ constexpr std::size_t kReplayedMax = 100'000;  // Messages of one replay.
 constexpr std::chrono::milliseconds kReplaySlice{50};
 constexpr std::uint32_t kReplayPause = 10'000;  // Messages after a replay without answer until the next request.
 constexpr int kBatch = 256;                     // Messages read from one endpoint before the next one is read.
+constexpr std::size_t kReadyMax = 256;          // Endpoints of one wait.
 
 // The socket of one endpoint, used only on the subscriber's thread.
 struct Source {
@@ -36,6 +38,7 @@ struct Source {
   std::map<std::optional<std::uint64_t>, std::uint64_t> last;  // Sequence numbers by publisher.
   std::string replay;                                          // Endpoint of earlier messages; empty: none.
   std::uint32_t replay_pause = 0;                              // Messages until it is requested again.
+  bool is_pending = true;  // It may have messages that ZeroMQ does not announce again.
 };
 
 struct Replayed {
@@ -55,13 +58,17 @@ class ZmqSubscriber final : public Subscriber {
       thread_.join();
     }
     if (wake_ >= 0) ::close(wake_);
+    if (epoll_ >= 0) ::close(epoll_);
   }
   ZmqSubscriber(const ZmqSubscriber&) = delete;
   ZmqSubscriber& operator=(const ZmqSubscriber&) = delete;
 
   core::Result<void> open() {
     wake_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (wake_ < 0) return core::environment_error("subscriber", "no descriptor is left to wake it by");
+    epoll_ = ::epoll_create1(EPOLL_CLOEXEC);
+    epoll_event event{EPOLLIN, {nullptr}};
+    if (wake_ < 0 || epoll_ < 0 || ::epoll_ctl(epoll_, EPOLL_CTL_ADD, wake_, &event) != 0)
+      return core::environment_error("subscriber", "no descriptor is left to wake it by");
     try {
       context_.set(zmq::ctxopt::max_sockets, static_cast<int>(kEndpointsMax) + 16);
     } catch (const zmq::error_t& error) {
@@ -132,22 +139,30 @@ class ZmqSubscriber final : public Subscriber {
       if (!std::exchange(has_changed_, false)) return;
       wanted = wanted_;
     }
-    std::erase_if(sources_, [&](const auto& source) { return wanted.count(source.first) == 0; });
+    pending_.clear();
+    std::erase_if(sources_, [&](const auto& source) {
+      if (wanted.count(source.first) != 0) return false;
+      ::epoll_ctl(epoll_, EPOLL_CTL_DEL, source.second.socket.get(zmq::sockopt::fd), nullptr);
+      return true;
+    });
     for (const auto& [endpoint, replay] : wanted) {
       try {
-        if (sources_.count(endpoint) == 0) sources_.emplace(endpoint, connected(endpoint));
+        if (sources_.count(endpoint) == 0) add_source(endpoint);
       } catch (const zmq::error_t&) {
         continue;
       }
-      sources_.at(endpoint).replay = replay;
+      if (const auto source = sources_.find(endpoint); source != sources_.end()) source->second.replay = replay;
     }
-    items_.clear();
-    order_.clear();
-    items_.push_back({nullptr, wake_, ZMQ_POLLIN, 0});
-    for (auto& [endpoint, source] : sources_) {
-      items_.push_back({source.socket.handle(), 0, ZMQ_POLLIN, 0});
-      order_.push_back(&source);
-    }
+    for (auto& [endpoint, source] : sources_)
+      if (source.is_pending) pending_.push_back(&source);
+  }
+
+  void add_source(const std::string& endpoint) {
+    Source source = connected(endpoint);
+    const int descriptor = source.socket.get(zmq::sockopt::fd);
+    const auto added = sources_.emplace(endpoint, std::move(source)).first;
+    epoll_event event{EPOLLIN, {&added->second}};
+    if (::epoll_ctl(epoll_, EPOLL_CTL_ADD, descriptor, &event) != 0) sources_.erase(added);
   }
 
   Source connected(const std::string& endpoint) {
@@ -162,30 +177,41 @@ class ZmqSubscriber final : public Subscriber {
     return source;
   }
 
+  // A wait costs as much as there are sockets with messages; zmq::poll() visits every socket. The descriptor of a
+  // socket becomes readable once a message arrives after the socket was found empty, so each one is read until it is.
   void wait_and_read() {
-    if (items_.empty()) items_.push_back({nullptr, wake_, ZMQ_POLLIN, 0});
-    zmq::poll(items_.data(), items_.size(), std::chrono::milliseconds{-1});
-    if ((items_[0].revents & ZMQ_POLLIN) != 0) {
-      std::uint64_t count = 0;
-      [[maybe_unused]] const ssize_t taken = ::read(wake_, &count, sizeof count);
+    const int count = ::epoll_wait(epoll_, ready_.data(), static_cast<int>(kReadyMax), pending_.empty() ? -1 : 0);
+    for (int i = 0; i < count; ++i) {
+      auto* source = static_cast<Source*>(ready_[static_cast<std::size_t>(i)].data.ptr);
+      if (source == nullptr) {
+        std::uint64_t wakes = 0;
+        [[maybe_unused]] const ssize_t taken = ::read(wake_, &wakes, sizeof wakes);
+      } else if (!std::exchange(source->is_pending, true)) {
+        pending_.push_back(source);
+      }
     }
-    for (std::size_t i = 1; i < items_.size() && !stopping_; ++i)
-      if ((items_[i].revents & ZMQ_POLLIN) != 0) read_some(*order_[i - 1]);
+    std::erase_if(pending_, [this](Source* source) {
+      source->is_pending = read_some(*source);
+      return !source->is_pending;
+    });
   }
 
-  void read_some(Source& source) {
+  // Returns whether there may be more.
+  bool read_some(Source& source) {
     for (int i = 0; i < kBatch && !stopping_; ++i) {
       std::size_t frames = 0;
       bool more = true;
       while (more) {
         zmq::message_t frame;
-        if (!source.socket.recv(frame, zmq::recv_flags::dontwait)) return;  // A message arrives complete or not at all.
+        // A message arrives complete or not at all.
+        if (!source.socket.recv(frame, zmq::recv_flags::dontwait)) return false;
         more = frame.more();
         if (frames < kFramesMax) parts_[frames] = frame.to_string();
         ++frames;
       }
       hand_on(source, frames);
     }
+    return true;
   }
 
   void hand_on(Source& source, std::size_t frames) {
@@ -273,7 +299,7 @@ class ZmqSubscriber final : public Subscriber {
 
   const SubscriberOptions options_;
   const Handler handler_;
-  int wake_ = -1;
+  int wake_ = -1, epoll_ = -1;
   std::atomic<bool> stopping_ = false;
   std::atomic<std::uint64_t> received_ = 0, malformed_ = 0, lost_ = 0, restarts_ = 0;
 
@@ -283,8 +309,8 @@ class ZmqSubscriber final : public Subscriber {
 
   zmq::context_t context_;
   std::map<std::string, Source> sources_;  // These members belong to the thread.
-  std::vector<zmq::pollitem_t> items_;     // The wake-up socket, then the sources in their order.
-  std::vector<Source*> order_;
+  std::array<epoll_event, kReadyMax> ready_{};
+  std::vector<Source*> pending_;  // Of `sources_`.
   std::array<std::string, kFramesMax> parts_;
   std::thread thread_;
 };
