@@ -62,6 +62,19 @@ TEST(EngineCancel, ADecodingRequestReleasesItsBlocksAfterTheCurrentIteration) {
   EXPECT_EQ(engine.next_event(), core::kNever);
 }
 
+TEST(EngineCancel, TheIterationThatEndsAtThatInstantCounts) {
+  Engine engine{small(), kTimes};
+  for (std::uint32_t i = 0; i < 2; ++i) engine.submit({i, 10, 200, 0, {}, false}, core::kStart);
+  (void)advance_once(engine);
+  const core::Instant begin = engine.next_event();
+  (void)advance_once(engine);  // the first tokens; a long run of decodes begins
+  const core::Instant now = begin + 1ms;
+  EXPECT_EQ(engine.state(now).generated_tokens, 4U);
+  EXPECT_EQ(engine.cancel(0, now), 2U);
+  EXPECT_EQ(engine.cancel(1, now), 2U);  // The run is cut by now.
+  EXPECT_EQ(engine.state(now).generated_tokens, 4U);
+}
+
 TEST(EngineCancel, APromptThatIsBeingComputedStopsAfterItsChunk) {
   Engine engine{small(), kTimes};
   engine.submit({7, 300, 5, 0, {}, false}, core::kStart);

@@ -47,9 +47,10 @@ struct IterationRun {
     steps = run.steps;
     time = run.time;
   }
-  // Iterations that are over at `now`, added to the totals.
+  // Iterations that are over at `now`, added to the totals. A run that was cut to its first iteration counts like the
+  // run before the cut, so that what cancelled requests have generated is what the engine has.
   [[nodiscard]] std::uint64_t add_done(const IterationTimer& timer, core::Instant now, IterationTotals& totals) const {
-    if (steps <= 1 || now <= start) return 0;
+    if ((steps <= 1 && !mergeable) || now <= start) return 0;
     const DecodeRun part = timer.measure(shape, steps, now - start);
     const bool last_is_over = part.time <= now - start;
     const std::uint64_t done = last_is_over ? part.steps : part.steps - 1;
