@@ -118,7 +118,8 @@ class Serving(PodsThatServe):
         planner.target(3, 8)
         load = [PROGRAM, "load", f"http://127.0.0.1:{gateway.port}", "--input-tokens", "200", "--output-tokens", "100", "--expect",
                 "ttft_p95=2s,itl_p95=50ms,errors=0,refused=0"]
-        subprocess.run([*load, "--rate", "4", "--duration", "20s"], check=True, stdout=subprocess.DEVNULL)
+        # A planner that knows less than a minute of traffic sees no step in it, only queues.
+        subprocess.run([*load, "--rate", "4", "--duration", "65s"], check=True, stdout=subprocess.DEVNULL)
         before = len(self.cluster.scale_writes("step"))
         began = time.time()
         loaded = subprocess.run([*load, "--rate", "15", "--duration", "60s"], capture_output=True, text=True, check=False)

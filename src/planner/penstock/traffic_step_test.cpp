@@ -29,6 +29,14 @@ class Traffic {
   double end_s_ = 0.0;
 };
 
+TEST(TrafficStep, ALargeOneIsFoundWithinThreeSeconds) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    const auto step = Traffic{seed}.until(600, 0.7).until(603, 20).step();
+    ASSERT_TRUE(step) << seed;
+    EXPECT_EQ(*step, at_s(600));
+  }
+}
+
 TEST(TrafficStep, IsFoundWithinFiveSeconds) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     const auto step = Traffic{seed}.until(600, 0.7).until(605, 12).step();
