@@ -185,7 +185,7 @@ bool in_calibration_half(const SiliconRow& row) { return core::mix64(fnv1a(row.k
 
 bool is_covered(const SiliconRow& row) {
   return row.is_aggregated() && row.spec.model != nullptr &&
-         engine::Roofline{row.spec, {}}.kv_capacity_tokens() >= row.input_tokens + row.output_tokens;
+         calibration_kv_tokens(row.spec) >= row.input_tokens + row.output_tokens;
 }
 
 CalibrationPoint calibration_point(const SiliconRow& row) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/kv_memory.h"
+
 namespace penstock::fidelity {
 namespace {
 
@@ -14,7 +16,8 @@ struct DecodeBatch {
 
 DecodeBatch decode_batch(const engine::Roofline& replica, const ServingPoint& point) {
   const double context = point.input_tokens + 0.5 * point.output_tokens;
-  return {std::clamp(replica.kv_capacity_tokens() / context, 1.0, static_cast<double>(point.concurrency)), context};
+  return {std::clamp(calibration_kv_tokens(replica.spec()) / context, 1.0, static_cast<double>(point.concurrency)),
+          context};
 }
 
 engine::StepShape decode_shape(const DecodeBatch& batch, std::uint32_t sequences) {
@@ -64,6 +67,21 @@ ClosedLoop closed_loop_of(engine::Backend backend) {
     case engine::Backend::kSglang: return {244.0, 0.588, 0.2};
   }
   return {};
+}
+
+double calibration_kv_tokens(const engine::RooflineSpec& spec) {
+  constexpr double kMemoryShare = 0.9, kActivationBytes = 2e9;
+  const engine::ModelCard& model = *spec.model;
+  const double gpus = spec.tensor_parallel, ranks = std::min<double>(spec.attention_ranks, gpus);
+  const double width = engine::dense_weight_bytes(model, spec.precision);
+  const double weights = (model.attention_parameters() * ranks + model.dense_parameters()) * width +
+                         model.expert_parameters() * engine::bytes_per_weight(spec.precision) +
+                         model.embedding_parameters() * 4.0;
+  const double spare = kMemoryShare * spec.gpu->memory_gb * 1e9 * gpus - kActivationBytes * gpus - weights;
+  const double copies = gpus / std::min(gpus, ranks * model.kv_heads);
+  const double layers = model.full_layers > 0 ? model.full_layers : model.layers;
+  const double element = engine::kv_element_bytes(spec.kv_precision());
+  return std::max(0.0, spare / (layers * model.kv_elements_per_token() * element * copies));
 }
 
 ServingEstimate aggregated_serving(const engine::Roofline& replica, const ServingPoint& point) {

@@ -29,6 +29,10 @@ struct ClosedLoop {
 };
 [[nodiscard]] ClosedLoop closed_loop_of(engine::Backend backend);
 
+// KV capacity that the calibration assumes: 0.9 of the memory, less 2 GB a GPU and the weights. The measurements do not
+// state theirs, and the efficiencies were fitted with this one; engine/kv_memory.h has the law for users.
+[[nodiscard]] double calibration_kv_tokens(const engine::RooflineSpec& spec);
+
 // Aggregated serving. Let b be the running sequences, min(concurrency, KV capacity / (input + output/2)), d the decode
 // step of b sequences at mean context input + output/2, and p the time that a whole prompt adds to a step:
 //   tpot = d + (b − 1)/output · p       while a request decodes, every other one is replaced once

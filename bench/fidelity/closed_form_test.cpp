@@ -34,7 +34,7 @@ TEST(ClosedForm, EveryOtherRequestAddsOnePromptToALifetime) {
 
 TEST(ClosedForm, AFullCacheLimitsRunningRequests) {
   const auto replica = roofline("llama-3.1-70b,h100,tp=2,precision=fp8");
-  const double fits = replica.kv_capacity_tokens() / (8000 + 500);
+  const double fits = calibration_kv_tokens(replica.spec()) / (8000 + 500);
   const auto estimate = aggregated_serving(replica, {8000, 1000, 500});
   EXPECT_NEAR(estimate.running, fits, 1e-9);
   const auto twice = aggregated_serving(replica, {8000, 1000, 1000});

@@ -88,7 +88,7 @@ std::string disaggregated_section(std::span<const SiliconRow> rows) {
     ++stated;
     const engine::Roofline roofline = calibrated_roofline(row.spec);
     const ServingPoint point{row.input_tokens, row.output_tokens, row.concurrency};
-    if (roofline.kv_capacity_tokens() < row.input_tokens + row.output_tokens) continue;
+    if (calibration_kv_tokens(row.spec) < row.input_tokens + row.output_tokens) continue;
     deviations.push_back(decode_serving(roofline, point).tpot_ms / row.tpot_ms - 1.0);
   }
   const ErrorSummary errors = summarise(deviations);

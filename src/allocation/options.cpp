@@ -32,7 +32,8 @@ void add_allocation_pool(Table& table, AllocationPool& pool) {
   table.add({"hardware", "", "kind of GPU, of the list of hardware"}, text(pool.hardware)).required();
   table.add({"role", "", "aggregated, prefill or decode"},
             choice(spec.role, {signals::Role::kAggregated, signals::Role::kPrefill, signals::Role::kDecode}));
-  table.add({"gpus", "", "GPUs of one replica"}, count(spec.gpus_per_replica, 1, configuration::kReplicasMax));
+  table.add({"gpus", "", "GPUs of one replica; tp × pp of a roofline engine"},
+            count(spec.gpus_per_replica, 1, configuration::kReplicasMax));
   table.add({"engine", "", "step-time model of a replica, for its load test"}, text(spec.step_time_model));
   table.add({"min_replicas", "", "fewest replicas"}, count(spec.min_replicas, 0, configuration::kReplicasMax));
   table.add({"max_replicas", "", "most replicas"}, count(spec.max_replicas, 0, configuration::kReplicasMax));
@@ -119,6 +120,8 @@ class AllocationChecker {
       if (pool.spec.name.empty()) pool.spec.name = pool.hardware;
       names.push_back(pool.spec.name);
       check_bounds(pool, pool_path);
+      configuration::settle_gpus(pool.spec, pool_path + ".gpus", reading_);
+      configuration::settle_kv_blocks(pool.spec.engine, pool.spec.step_time_model, {}, reading_);
     }
     check_unique(names, path + ".pools");
     if (reading_.given(path + ".demand.rate_scale") && !reading_.given(path + ".demand.trace"))

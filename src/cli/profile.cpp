@@ -158,7 +158,9 @@ std::string page(const ProfileRequest& request) {
                   report::format_count(static_cast<std::uint64_t>(request.limits.kv_tokens)),
                   report::format_count(static_cast<std::uint64_t>(request.limits.max_sequences)),
                   report::format_count(static_cast<std::uint64_t>(request.limits.max_batched_tokens)));
-  return engine + prompts_table(request) + "\n" + decode_table(request) + "\n" + capacity_table(request);
+  const std::string assumed = replay::kv_assumptions(request.options.pools.front());
+  return engine + (assumed.empty() ? "" : assumed + "\n\n") + prompts_table(request) + "\n" + decode_table(request) +
+         "\n" + capacity_table(request);
 }
 
 }  // namespace
@@ -170,7 +172,9 @@ int profile(const Arguments& arguments) {
   if (!parsed) return parsed.error();
   auto read = read_flags(table, *parsed);
   if (!read) return read.error();
-  configuration::check_engine(made.run.pools.front().engine, {}, *read);
+  simulation::PoolSpec& pool = made.run.pools.front();
+  configuration::check_engine(pool.engine, {}, *read);
+  configuration::settle_kv_blocks(pool.engine, pool.step_time_model, "engine.kv_blocks", *read);
   if (!read->good()) return report_error(read->problems());
   const auto request = make_request(made);
   if (!request) return report_input_error(request.error());

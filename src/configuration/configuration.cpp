@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "connect/kubernetes/scale_target.h"
+#include "engine/kv_memory.h"
+#include "engine/step_time_models.h"
 #include "planner/policy.h"
 
 namespace penstock::configuration {
@@ -168,6 +170,39 @@ void check_outputs(const OutputOptions& output, Reading& reading) {
 
 }  // namespace
 
+void settle_gpus(simulation::PoolSpec& pool, const std::string& path, Reading& reading) {
+  const auto roofline = engine::find_roofline(pool.step_time_model);
+  if (!roofline) return;
+  const engine::RooflineSpec& spec = roofline->spec();
+  if (reading.given(path) && pool.gpus_per_replica != spec.gpus()) {
+    const std::string stages = spec.pipeline_parallel > 1 ? fmt::format(" × pp={}", spec.pipeline_parallel) : "";
+    reading.report(path,
+                   fmt::format("is {}, but a replica of {} has {} GPUs (tp={}{})", pool.gpus_per_replica,
+                               spec.model->name, spec.gpus(), spec.tensor_parallel, stages),
+                   "correct one of the two, or leave gpus out");
+  }
+  pool.gpus_per_replica = spec.gpus();
+}
+
+void settle_kv_blocks(engine::EngineConfig& engine, const std::string& step_time_model, const std::string& path,
+                      Reading& reading) {
+  const auto roofline = engine::find_roofline(step_time_model);
+  if (!roofline) return;
+  const engine::KvMemory memory =
+      engine::kv_memory(roofline->spec(), {engine.max_sequences, engine.max_batched_tokens, engine.block_tokens});
+  if (!reading.given(path)) {
+    engine.kv_blocks = static_cast<std::uint32_t>(std::max(1.0, memory.tokens / engine.block_tokens));
+    return;
+  }
+  const double tokens = static_cast<double>(engine.kv_blocks) * engine.block_tokens;
+  if (tokens <= memory.most_tokens) return;
+  reading.report(
+      path,
+      fmt::format("{} blocks of {} tokens do not fit the GPUs, which hold {:.0f} tokens without any overhead",
+                  engine.kv_blocks, engine.block_tokens, memory.most_tokens),
+      fmt::format("leave it out for {:.0f} tokens", memory.tokens));
+}
+
 void check_engine(const engine::EngineConfig& engine, const std::string& prefix, Reading& reading) {
   const auto at = [&](const char* key) { return path_in_pool(reading, prefix, std::string{"engine."} + key); };
   if (engine.max_batched_tokens < engine.max_sequences) {
@@ -209,7 +244,10 @@ void settle(Configuration& made, Reading& reading) {
   check_faults(made, reading);
   for (std::size_t i = 0; i < made.run.pools.size(); ++i) {
     settle_bounds(made.run.pools[i], prefix_of_pool(i), reading);
+    settle_gpus(made.run.pools[i], path_in_pool(reading, prefix_of_pool(i), "gpus"), reading);
     check_engine(made.run.pools[i].engine, prefix_of_pool(i), reading);
+    settle_kv_blocks(made.run.pools[i].engine, made.run.pools[i].step_time_model,
+                     path_in_pool(reading, prefix_of_pool(i), "engine.kv_blocks"), reading);
   }
   check_blocks(made, reading);
   check_targets(made, reading);

@@ -147,6 +147,12 @@ inline constexpr std::string_view kPenstock = "penstock";
 void settle(Configuration& configuration, options::Reading& reading);
 void settle_planner(Configuration& configuration, options::Reading& reading);
 void settle_gateway(Configuration& configuration, options::Reading& reading);
+// Sets the GPUs of a replica from the parallelism of a roofline, and reports a number at `path` that contradicts it.
+void settle_gpus(simulation::PoolSpec& pool, const std::string& path, options::Reading& reading);
+// The same of the blocks of the KV cache: they follow the memory of the GPUs of a roofline, and a number at `path` that
+// does not fit is reported.
+void settle_kv_blocks(engine::EngineConfig& engine, const std::string& step_time_model, const std::string& path,
+                      options::Reading& reading);
 // `prefix` is the path of the pool, such as "pools[1].". A value that all pools share is reported by its key alone.
 void check_engine(const engine::EngineConfig& engine, const std::string& prefix, options::Reading& reading);
 

@@ -45,6 +45,42 @@ TEST(Configuration, ADefaultBoundAdaptsToTheGivenOnes) {
   EXPECT_EQ(loaded("", {{"--min-replicas", "3"}}).run.pools[0].replicas, 3U);
 }
 
+TEST(Configuration, GpusOfAReplicaFollowTheParallelismOfItsEngine) {
+  const auto gpus_of = [](const Configuration& made, std::size_t pool) {
+    return made.run.pools[pool].gpus_per_replica;
+  };
+  EXPECT_EQ(gpus_of(loaded("", {{"--engine", "roofline:llama-3.1-70b,h100,tp=4"}}), 0), 4U);
+  EXPECT_EQ(gpus_of(loaded("engine: {model: 'roofline:llama-3.1-70b,h100,tp=4,pp=2'}\ngpus: 8\n"), 0), 8U);
+  EXPECT_EQ(gpus_of(loaded("engine: {model: 'linear:8,0.1,0.05,0.00005'}\ngpus: 3\n"), 0), 3U);
+  const Configuration two = loaded(
+      "pools:\n  - {role: prefill, engine: {model: 'roofline:llama-3.1-70b,h100,tp=4'}}\n  - {role: decode, gpus: "
+      "2}\n");
+  EXPECT_EQ(gpus_of(two, 0), 4U);
+  EXPECT_EQ(gpus_of(two, 1), 2U);
+}
+
+TEST(Configuration, GpusThatContradictTheEngineAreAnError) {
+  EXPECT_EQ(problems("pools:\n  - {gpus: 1, engine: {model: 'roofline:llama-3.1-70b,h100,tp=4,pp=2'}}\n"),
+            "p.yaml:2:12: pools[0].gpus: is 1, but a replica of llama-3.1-70b has 8 GPUs (tp=4 × pp=2); correct one of "
+            "the two, or leave gpus out\n");
+  EXPECT_EQ(problems("", {{"--engine", "roofline:llama-3.1-70b,h100,tp=4"}, {"--gpus", "2"}}),
+            "--gpus: is 2, but a replica of llama-3.1-70b has 4 GPUs (tp=4); correct one of the two, or leave gpus "
+            "out\n");
+}
+
+TEST(Configuration, KvBlocksFollowTheMemoryOfTheGpus) {
+  const auto tokens_of = [](const Configuration& made) {
+    return std::uint64_t{made.run.pools[0].engine.kv_blocks} * made.run.pools[0].engine.block_tokens;
+  };
+  // 55.5 GiB at 128 KiB a token.
+  EXPECT_NEAR(static_cast<double>(tokens_of(loaded("", {{"--engine", "roofline:llama-3.1-8b,h100"}}))), 454'000, 2'000);
+  EXPECT_EQ(tokens_of(loaded("engine: {model: 'roofline:llama-3.1-8b,h100', kv_blocks: 100}\n")), 100U * 512U);
+  EXPECT_EQ(tokens_of(loaded("engine: {model: polynomial}\n")), 2000U * 512U);
+  EXPECT_EQ(problems("engine: {model: 'roofline:llama-3.1-8b,l4', kv_blocks: 2000}\n"),
+            "p.yaml:1:56: engine.kv_blocks: 2000 blocks of 512 tokens do not fit the GPUs, which hold 57942 tokens "
+            "without any overhead; leave it out for 24151 tokens\n");
+}
+
 TEST(Configuration, AllPoliciesMeansEachOnce) {
   EXPECT_EQ(loaded("", {{"--policy", "static,all"}}).policies.size(), all_policies().size());
 }

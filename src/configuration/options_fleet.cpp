@@ -85,7 +85,8 @@ void add_pool(Table& table, simulation::PoolSpec& pool) {
       .add({"max_replicas", "--max-replicas", "most replicas that a policy may request"},
            count(pool.max_replicas, 1, kReplicasMax))
       .reloadable();
-  table.add({"gpus", "--gpus", "GPUs of one replica"}, count(pool.gpus_per_replica, 1, 1024));
+  table.add({"gpus", "--gpus", "GPUs of one replica; tp × pp of a roofline engine"},
+            count(pool.gpus_per_replica, 1, 1024));
   table.add({"price", "--price", "price of one GPU for one hour (USD)"}, number(pool.price_per_gpu_hour, 0.0, 1e6));
   add_start_up(table, pool.start_up);
 }

@@ -18,6 +18,7 @@ struct GpuCard {
   double fp8_tflops = 0.0;             // Equals the bf16 value if the GPU has no FP8 units.
   double fp4_tflops = 0.0;             // Equals the fp8 value if the GPU has no FP4 units.
   double interconnect_gb_per_s = 0.0;  // Bandwidth to the other GPUs of one replica, one direction.
+  double driver_gib = 0.0;             // Memory that the driver reports; unit: 2^30 bytes.
 
   [[nodiscard]] double flops_per_ms(Precision precision) const;
 };

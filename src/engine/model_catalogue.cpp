@@ -53,6 +53,11 @@ constexpr ModelCard partial(ModelCard card, std::uint32_t full_layers, std::uint
   return card;
 }
 
+constexpr ModelCard linear(ModelCard card, double state_bytes) {
+  card.state_bytes = state_bytes;
+  return card;
+}
+
 constexpr ModelCard sparse(ModelCard card, std::uint32_t tokens) {
   card.sparse_tokens = tokens;
   return card;
@@ -81,8 +86,10 @@ constexpr std::array kModels = {
     mixture(dense("mixtral-8x22b", 56, 6144, 48, 8, 128, 16384, 32768), {8, 2, 0, 16384, 0}),
     mixture(dense("qwen3-30b-a3b", 48, 2048, 32, 4, 128, 6144, 151936), {128, 8, 0, 768, 0}),
     mixture(dense("qwen3-235b-a22b", 94, 4096, 64, 4, 128, 12288, 151936), {128, 8, 0, 1536, 0}),
-    // Three of four layers are linear attention.
-    partial(mixture(dense("qwen3.5-397b-a17b", 60, 4096, 32, 2, 256, 1024, 248320), {512, 10, 1, 1024, 0}), 15, 0),
+    // Three of four layers are linear attention: 64 heads with states of 128 × 128 in 32 bit, and a convolution of 4.
+    linear(
+        partial(mixture(dense("qwen3.5-397b-a17b", 60, 4096, 32, 2, 256, 1024, 248320), {512, 10, 1, 1024, 0}), 15, 0),
+        64.0 * 128 * 128 * 4 + 12288.0 * 3 * 2),
     // Every other layer sees 128 tokens.
     partial(mixture(dense("gpt-oss-20b", 24, 2880, 64, 8, 64, 2880, 201088), {32, 4, 0, 2880, 0}), 12, 128),
     partial(mixture(dense("gpt-oss-120b", 36, 2880, 64, 8, 64, 2880, 201088), {128, 4, 0, 2880, 0}), 18, 128),

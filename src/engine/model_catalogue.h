@@ -31,6 +31,7 @@ struct ModelCard {
   std::uint32_t full_layers = 0;  // Layers that attend to the whole context; 0 means all.
   // Tokens that the other layers attend to; 0 means that they keep a state of fixed size.
   std::uint32_t window = 0;
+  double state_bytes = 0.0;  // Of that state, of one sequence in one layer.
   // Maximum number of tokens that a query reads with sparse attention; 0 means all.
   std::uint32_t sparse_tokens = 0;
 

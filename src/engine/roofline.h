@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "core/result.h"
@@ -15,12 +16,20 @@ namespace penstock::engine {
 struct RooflineSpec {
   const ModelCard* model = nullptr;  // An entry of the catalogue.
   const GpuCard* gpu = nullptr;
-  // GPUs of one replica. The experts of a mixture are distributed over them.
+  // GPUs of one pipeline stage. The experts of a mixture are distributed over them.
   std::uint32_t tensor_parallel = 1;
+  std::uint32_t pipeline_parallel = 1;  // Stages, each with an equal share of the layers.
   // Groups of these GPUs that process separate sequences (attention data parallelism).
   std::uint32_t attention_ranks = 1;
   Precision precision = Precision::kBf16;
   Backend backend = Backend::kVllm;
+  // Share of a GPU's memory that the engine uses, gpu_memory_utilization of vLLM.
+  double memory_utilization = 0.92;
+  std::optional<double> overhead_gib{};  // Of one GPU, besides weights and KV cache. Empty: estimated.
+  std::optional<Precision> kv_cache{};   // Of keys and values. Empty: 8 bit if the weights have 8 or 4 bit of floats.
+
+  [[nodiscard]] Precision kv_precision() const;
+  [[nodiscard]] std::uint32_t gpus() const { return tensor_parallel * pipeline_parallel; }  // GPUs of one replica.
 };
 
 // A step that decodes b sequences and computes n prompt tokens takes
@@ -29,6 +38,8 @@ struct RooflineSpec {
 // and k the KV bytes over the same bandwidth. The first term blends the memory and compute limits; prompt tokens are
 // added because their kernels are compute-bound. A mixture of experts reads the share of experts that b + n tokens use.
 // There are 2 all-reduces per layer, each with a ring's bytes over the interconnect's rate × efficiency plus 2 µs.
+// A pipeline has as many batches in flight as stages, each with an equal share of the sequences and prompt tokens. A
+// step is then the time in which one of them passes all stages, plus the transfers between stages.
 class Roofline final : public StepTimeModel {
  public:
   Roofline(const RooflineSpec& spec, const RooflineEfficiency& efficiency);
@@ -38,14 +49,14 @@ class Roofline final : public StepTimeModel {
   [[nodiscard]] std::string description() const override;
 
   [[nodiscard]] double step_ms(const StepShape& shape) const;  // The same value without rounding.
-  // Tokens whose keys and values fit beside the weights: 0.9 of the memory, minus 2 GB per GPU for activations.
-  [[nodiscard]] double kv_capacity_tokens() const;
   [[nodiscard]] const RooflineSpec& spec() const { return spec_; }
   [[nodiscard]] const RooflineEfficiency& efficiency() const { return efficiency_; }
 
  private:
+  // Batches in flight, among which sequences and prompt tokens are divided.
+  [[nodiscard]] double batches(const StepShape& shape) const;
   [[nodiscard]] double fixed_ms(const StepShape& shape) const;
-  [[nodiscard]] double context_ms(std::uint64_t tokens, std::uint32_t sequences) const;
+  [[nodiscard]] double context_ms(double context, double sequences) const;
 
   RooflineSpec spec_;
   RooflineEfficiency efficiency_;
@@ -56,15 +67,16 @@ class Roofline final : public StepTimeModel {
   double pair_ms_ = 0.0, window_pair_ms_ = 0.0;
   double kv_ms_ = 0.0, window_kv_ms_ = 0.0;  // Time to read the keys and values of a token.
   double reduce_ms_ = 0.0, reduce_token_ms_ = 0.0;
+  double hop_ms_ = 0.0, hop_token_ms_ = 0.0;  // Transfers between all stages, and of a token.
   double overhead_ms_ = 0.0, sequence_ms_ = 0.0;
   // Maximum number of tokens that a query reads, and that of a windowed layer.
   double context_max_ = 0.0, window_ = 0.0;
 };
 
-// Format:
-// "MODEL,GPU[,tp=N][,precision=P][,backend=B][,bandwidth=E][,compute=E][,layer_us=T][,sequence_us=T][,interconnect=E]".
-// Defaults: tp 1, bf16, vllm, and the calibrated values of that backend. Errors name the setting and the valid values,
-// or weights that do not fit the GPUs.
+// Format: "MODEL,GPU[,SETTING=VALUE]…". Settings: tp, pp, attention_ranks, precision, backend, bandwidth, compute,
+// layer_us, sequence_us, interconnect, gpu_memory_utilization, overhead_gib, kv_cache_dtype. Defaults: tp 1, pp 1,
+// bf16, vllm, and the calibrated values of that backend. Errors name the setting and the valid values, or weights that
+// do not fit the GPUs.
 [[nodiscard]] core::Result<Roofline> parse_roofline(std::string_view text);
 
 }  // namespace penstock::engine

@@ -1,9 +1,15 @@
 // The text form of a roofline.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <charconv>
+#include <numeric>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "engine/kv_memory.h"
 #include "engine/roofline.h"
 
 namespace penstock::engine {
@@ -12,13 +18,44 @@ namespace {
 using core::invalid_input;
 
 constexpr const char* kWhere = "roofline";
+// What to do without the catalogue.
+constexpr const char* kByHand =
+    "; for others give a measured profile FILE.json or linear:ALPHA,BETA,GAMMA,DELTA, with --gpus and --kv-blocks";
 constexpr const char* kForm = "write roofline:MODEL,GPU,tp=N,precision=P,backend=B";
 
+constexpr std::size_t kNearest = 3;
+
+// Insertions, deletions and replacements that make one text the other, without regard to case.
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; };
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = std::exchange(row[0], i);
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t replaced = diagonal + (lower(a[i - 1]) == lower(b[j - 1]) ? 0 : 1);
+      diagonal = std::exchange(row[j], std::min({row[j] + 1, row[j - 1] + 1, replaced}));
+    }
+  }
+  return row.back();
+}
+
+// The names that differ least, then all of them.
 template <class Cards>
-std::string names_of(const Cards& cards) {
-  std::string names;
-  for (const auto& card : cards) names += fmt::format("{}{}", names.empty() ? "" : " ", card.name);
-  return names;
+std::string names_near(std::string_view name, const Cards& cards) {
+  name = name.substr(name.rfind('/') + 1).substr(0, 128);  // Without the organisation.
+  std::vector<std::string_view> names;
+  for (const auto& card : cards) names.push_back(card.name);
+  std::vector<std::string_view> near = names;
+  // Names that begin alike are of one family.
+  const auto difference = [&](std::string_view other) {
+    const auto alike = std::mismatch(name.begin(), name.end(), other.begin(), other.end()).first - name.begin();
+    return static_cast<std::ptrdiff_t>(edit_distance(name, other)) - alike;
+  };
+  std::stable_sort(near.begin(), near.end(),
+                   [&](std::string_view a, std::string_view b) { return difference(a) < difference(b); });
+  near.resize(std::min(near.size(), kNearest));
+  return fmt::format("nearest: {}; known: {}", fmt::join(near, ", "), fmt::join(names, " "));
 }
 
 template <class T>
@@ -47,8 +84,10 @@ struct Setting {
 tl::expected<void, core::Error> apply(RooflineSpec& spec, const Setting& setting) {
   const auto& [key, value] = setting;
   const std::string where = fmt::format("{}: {}", kWhere, key);
-  if (key == "tp" || key == "attention_ranks") {
-    std::uint32_t& count = key == "tp" ? spec.tensor_parallel : spec.attention_ranks;
+  if (key == "tp" || key == "pp" || key == "attention_ranks") {
+    std::uint32_t& count = key == "tp"   ? spec.tensor_parallel
+                           : key == "pp" ? spec.pipeline_parallel
+                                         : spec.attention_ranks;
     if (!parse_number(value, count) || count < 1 || count > 256)
       return invalid_input(where, fmt::format("must be from 1 to 256, is '{}'", value));
   } else if (key == "precision") {
@@ -57,10 +96,24 @@ tl::expected<void, core::Error> apply(RooflineSpec& spec, const Setting& setting
   } else if (key == "backend") {
     if (!parse_backend(value, spec.backend))
       return invalid_input(where, fmt::format("'{}' is unknown", value), "use vllm, sglang or trtllm");
+  } else if (key == "kv_cache_dtype") {
+    Precision precision{};
+    if (!parse_precision(value, precision) || (precision != Precision::kBf16 && precision != Precision::kFp8))
+      return invalid_input(where, fmt::format("must be bf16 or fp8, is '{}'", value));
+    spec.kv_cache = precision;
+  } else if (key == "gpu_memory_utilization") {
+    if (!parse_number(value, spec.memory_utilization) ||
+        !(spec.memory_utilization > 0.0 && spec.memory_utilization <= 1.0))
+      return invalid_input(where, fmt::format("must be above 0 and at most 1, is '{}'", value));
+  } else if (key == "overhead_gib") {
+    double gib = 0.0;
+    if (!parse_number(value, gib) || !(gib >= 0.0 && gib <= 1024.0))
+      return invalid_input(where, fmt::format("must be from 0 to 1024, is '{}'", value));
+    spec.overhead_gib = gib;
   } else {
-    return invalid_input(
-        where, "unknown setting",
-        "use tp, attention_ranks, precision, backend, bandwidth, compute, layer_us, sequence_us or interconnect");
+    return invalid_input(where, "unknown setting",
+                         "use tp, pp, attention_ranks, precision, backend, bandwidth, compute, layer_us, sequence_us, "
+                         "interconnect, gpu_memory_utilization, overhead_gib or kv_cache_dtype");
   }
   return {};
 }
@@ -106,11 +159,11 @@ core::Result<Roofline> parse_roofline(std::string_view text) {
   spec.model = find_model(model);
   if (spec.model == nullptr)
     return invalid_input(kWhere, fmt::format("model '{}' is not in the catalogue", model),
-                         "known: " + names_of(model_catalogue()));
+                         names_near(model, model_catalogue()) + kByHand);
   spec.gpu = find_gpu(gpu);
   if (spec.gpu == nullptr)
     return invalid_input(kWhere, fmt::format("GPU '{}' is not in the catalogue", gpu),
-                         "known: " + names_of(gpu_catalogue()));
+                         names_near(gpu, gpu_catalogue()) + kByHand);
 
   const auto settings = settings_of(text.substr(std::min(second + 1, text.size())));
   if (!settings) return tl::make_unexpected(settings.error());
@@ -122,14 +175,21 @@ core::Result<Roofline> parse_roofline(std::string_view text) {
     if (const Override* each = override_of(setting.key))
       if (auto applied = apply(efficiency, *each, setting.value); !applied) return tl::make_unexpected(applied.error());
 
-  const Roofline roofline{spec, efficiency};
-  if (roofline.kv_capacity_tokens() < 1.0)
+  const KvMemory memory = kv_memory(spec, {});
+  if (memory.tokens < 1.0) {
+    const double usable = spec.memory_utilization * memory.total_gib;
+    const bool weights_fit = memory.weights_gib < usable;
     return invalid_input(
         kWhere,
-        fmt::format("the weights of {} in {} do not fit {} x {} ({} GB each)", spec.model->name,
-                    name_of(spec.precision), spec.tensor_parallel, spec.gpu->name, spec.gpu->memory_gb),
-        "raise tp or lower the precision");
-  return roofline;
+        fmt::format("{} in {} on {} x {}: {:.1f} GiB of weights a GPU {}{:.1f} GiB ({} of {:.2f} GiB)",
+                    spec.model->name, name_of(spec.precision), spec.gpus(), spec.gpu->name, memory.weights_gib,
+                    weights_fit ? fmt::format("and {:.1f} GiB of overhead leave no KV cache in ", memory.overhead_gib)
+                                : "do not fit ",
+                    usable, spec.memory_utilization, memory.total_gib),
+        weights_fit ? "raise tp, lower the precision, raise gpu_memory_utilization, or give overhead_gib from a log"
+                    : "raise tp or lower the precision");
+  }
+  return Roofline{spec, efficiency};
 }
 
 }  // namespace penstock::engine

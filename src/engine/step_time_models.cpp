@@ -10,7 +10,6 @@
 
 #include "engine/linear.h"
 #include "engine/polynomial.h"
-#include "engine/roofline.h"
 #include "engine/table.h"
 
 namespace penstock::engine {
@@ -20,6 +19,7 @@ using core::invalid_input;
 using ModelResult = core::Result<std::shared_ptr<const StepTimeModel>>;
 
 constexpr std::size_t kFilesMax = 4;
+constexpr std::string_view kRoofline = "roofline:";
 constexpr const char* kHint =
     "use polynomial, linear:ALPHA,BETA,GAMMA,DELTA, roofline:MODEL,GPU,tp=N,precision=P, or a profile FILE.json or "
     "FILE.npz";
@@ -76,12 +76,19 @@ ModelResult make_step_time_model(std::string_view spec) {
   if (spec.starts_with("linear:")) return make_linear(after("linear:"));
   if (spec.starts_with("table:")) return make_table(after("table:"));
   if (spec.ends_with(".json") || spec.ends_with(".npz")) return make_table(spec);
-  if (spec.starts_with("roofline:")) {
-    auto model = parse_roofline(after("roofline:"));
+  if (spec.starts_with(kRoofline)) {
+    auto model = parse_roofline(after(kRoofline));
     if (!model) return tl::make_unexpected(model.error());
     return std::make_shared<const Roofline>(*model);
   }
   return invalid_input(fmt::format("step-time model '{}'", spec.substr(0, 64)), "is unknown", kHint);
+}
+
+std::optional<Roofline> find_roofline(std::string_view spec) {
+  if (!spec.starts_with(kRoofline)) return std::nullopt;
+  auto roofline = parse_roofline(spec.substr(kRoofline.size()));
+  if (!roofline) return std::nullopt;
+  return *std::move(roofline);
 }
 
 ModelResult make_table_model(std::span<const ProfileFile> files) {

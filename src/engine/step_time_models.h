@@ -2,11 +2,13 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 
 #include "core/result.h"
 #include "engine/profile.h"
+#include "engine/roofline.h"
 #include "engine/step_time.h"
 
 namespace penstock::engine {
@@ -18,6 +20,9 @@ namespace penstock::engine {
 //   roofline:MODEL,GPU[,tp=N][,…]            computed from data sheets; see roofline.h
 // Reads the named files. Errors name the spec or the file; docs/step-time.md describes each.
 [[nodiscard]] core::Result<std::shared_ptr<const StepTimeModel>> make_step_time_model(std::string_view spec);
+
+// The roofline that `spec` describes; empty for other models and for a description with errors.
+[[nodiscard]] std::optional<Roofline> find_roofline(std::string_view spec);
 
 // Creates a table model from bytes.
 [[nodiscard]] core::Result<std::shared_ptr<const StepTimeModel>> make_table_model(std::span<const ProfileFile> files);

@@ -3,15 +3,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <utility>
 
 #include "capacity/profile_range.h"
 #include "configuration/traces.h"
+#include "engine/kv_memory.h"
 #include "engine/step_time_models.h"
 #include "engine/table.h"
 #include "planner/policy.h"
 #include "replay/planner_setup.h"
+#include "report/format.h"
 
 namespace penstock::replay {
 namespace {
@@ -60,7 +63,22 @@ capacity::ProfileCoverage coverage_of(const simulation::PoolSpec& pool, const wo
   return check.coverage();
 }
 
+std::string count_of(double tokens) { return report::format_count(static_cast<std::uint64_t>(tokens)); }
+
 }  // namespace
+
+std::string kv_assumptions(const simulation::PoolSpec& pool) {
+  const auto roofline = engine::find_roofline(pool.step_time_model);
+  if (!roofline) return {};
+  const engine::EngineConfig& engine = pool.engine;
+  const engine::KvMemory memory =
+      engine::kv_memory(roofline->spec(), {engine.max_sequences, engine.max_batched_tokens, engine.block_tokens});
+  const double given = static_cast<double>(engine.kv_blocks) * engine.block_tokens;
+  const std::string law = fmt::format("estimated KV cache of a replica: {} tokens; {}", count_of(memory.tokens),
+                                      engine::describe(memory, roofline->spec()));
+  if (std::abs(given - memory.tokens) <= engine.block_tokens) return law;
+  return fmt::format("KV cache of a replica: {} tokens as given; {}", count_of(given), law);
+}
 
 core::Result<simulation::RunOptions> make_run_options(simulation::RunOptions options) {
   for (simulation::PoolSpec& pool : options.pools) {
@@ -87,6 +105,8 @@ core::Result<ReplaySetup> prepare_replay(configuration::Configuration configurat
   for (const simulation::PoolSpec& pool : options->pools) {
     const capacity::ProfileCoverage coverage = coverage_of(pool, *workload);
     uncertainty = std::max(uncertainty, coverage.widening);
+    const std::string several = options->pools.size() > 1 ? pool.name + " pool: " : "";
+    if (const std::string assumed = kv_assumptions(pool); !assumed.empty()) info.notes.push_back(several + assumed);
     for (const std::string& warning : coverage.warnings)
       info.notes.push_back(fmt::format("profile of the {} pool: {}", pool.name, warning));
   }

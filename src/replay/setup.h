@@ -25,6 +25,9 @@ struct ReplaySetup {
 // Reads the traces and profiles. Errors: traces, step-time models, and contradictions between them.
 [[nodiscard]] core::Result<ReplaySetup> prepare_replay(configuration::Configuration configuration);
 
+// Returns a sentence on how the KV cache of a roofline was computed; empty for other models.
+[[nodiscard]] std::string kv_assumptions(const simulation::PoolSpec& pool);
+
 // Returns the options with a step-time model in each pool, created from its description.
 [[nodiscard]] core::Result<simulation::RunOptions> make_run_options(simulation::RunOptions options);
 

@@ -45,11 +45,23 @@ class Profile(CliTest):
         self.assertIsNone(rates["decode"])
         self.assertIsNotNone(rates["prefill"])
 
+    def test_the_kv_cache_is_that_of_the_gpus_and_its_assumptions_are_printed(self):
+        page = self.run_program("profile", "--engine", "roofline:llama-3.1-8b,l4").stdout
+        self.assertIn("KV cache of 24,064 tokens", page)
+        self.assertIn("estimated KV cache of a replica: 24,151 tokens; 0.92 of 22.03 GiB a GPU, less 15.0 GiB of weights", page)
+        text = self.assert_refused("profile", "--engine", "roofline:llama-3.1-8b,l4", "--kv-blocks", "2000",
+                                   says="--kv-blocks: 2000 blocks of 512 tokens do not fit the GPUs")
+        self.assertIn("leave it out for 24151 tokens", text)
+        self.assert_refused("profile", "--engine", "roofline:llama-3.1-70b,h100",
+                            says="131.4 GiB of weights a GPU do not fit 72.9 GiB (0.92 of 79.19 GiB)")
+        self.assert_refused("profile", "--engine", "roofline:lama-3.1-8b,h100", says="nearest: llama-3.1-8b, ")
+
     def test_what_is_written_reads_back(self):
         for engine in ("polynomial", "linear:8,0.1,0.05,0.00005", "roofline:llama-3.1-8b,h100"):
-            first = self.run_program("profile", "--engine", engine, "--json", "engine.json").stdout
+            cache = ("--kv-blocks", "800")
+            first = self.run_program("profile", "--engine", engine, *cache, "--json", "engine.json").stdout
             self.assertEqual(self.read_json("engine.json")["engine"].split(",")[0], engine.split(",")[0])
-            again = self.run_program("profile", "--engine", "engine.json").stdout
+            again = self.run_program("profile", "--engine", "engine.json", *cache).stdout
             for role, rate in capacities(first).items():
                 self.assertAlmostEqual(capacities(again)[role] / rate, 1, delta=0.12, msg=f"{engine} {role}")
             self.assertAlmostEqual(capacities(again)["decode"] / capacities(first)["decode"], 1, delta=0.03)
