@@ -17,6 +17,8 @@ std::optional<connect::ClusterEvent> decision_event(const decision::DecisionReco
   const bool lacks_data = record.reason == Reason::kNoData || record.reason == Reason::kInsufficientData;
   if (record.reason == Reason::kFollower) return std::nullopt;
   if (!record.changes() && record.limited_by == Limit::kNone && !lacks_data) return std::nullopt;
+  const std::string because =
+      record.limited_by == Limit::kNone ? decision::because(record) : decision::because(record.reason);
   connect::ClusterEvent event;
   event.regarding = object;
   event.is_warning = lacks_data;
@@ -25,9 +27,9 @@ std::optional<connect::ClusterEvent> decision_event(const decision::DecisionReco
                  : record.target < record.current ? "ScaleDownDecided"
                                                   : "ScalingHeld";
   event.note = record.changes() ? fmt::format("pool {}: from {} to {}: {}", record.pool, record.current,
-                                              core::format_replicas(record.target), decision::because(record.reason))
+                                              core::format_replicas(record.target), because)
                                 : fmt::format("pool {}: stays at {}: {}", record.pool,
-                                              core::format_replicas(record.current), decision::because(record.reason));
+                                              core::format_replicas(record.current), because);
   if (record.limited_by != Limit::kNone)
     event.note += fmt::format("; limited by {}", decision::limited_by(record.limited_by));
   if (!record.diagnosis.empty()) event.note += "; " + record.diagnosis;

@@ -51,10 +51,12 @@ std::string of_candidates(const DecisionRecord& record, std::size_t pool) {
   const std::uint32_t replicas = chosen->replicas[pool];
   std::string text = fmt::format("scales up when the SLO attainment of {} is too low (simulated: {})",
                                  core::format_replicas(replicas), core::format_share(chosen->slo_attainment));
-  if (const Candidate* less = next_smaller(record, *chosen, pool))
-    text += fmt::format(", down when {} would be enough (simulated: {})", core::format_replicas(less->replicas[pool]),
-                        core::format_share(less->slo_attainment));
-  return text;
+  const Candidate* less = next_smaller(record, *chosen, pool);
+  if (less == nullptr) return text;
+  if (find_evidence(record, "attainment_stressed_needed") != nullptr)
+    return text + fmt::format(", down when {} would have the headroom", core::format_replicas(less->replicas[pool]));
+  return text + fmt::format(", down when {} would be enough (simulated: {})",
+                            core::format_replicas(less->replicas[pool]), core::format_share(less->slo_attainment));
 }
 
 std::string of_trial_figures(const DecisionRecord& record) {
@@ -95,7 +97,46 @@ std::string of_first_figure(const DecisionRecord& record) {
   return fmt::format("changes when {} (now {}) leaves the range in which the policy holds", first.name, now);
 }
 
+double value_of(const DecisionRecord& record, std::string_view name, double otherwise) {
+  const Evidence* evidence = find_evidence(record, name);
+  return evidence == nullptr ? otherwise : evidence->value;
+}
+
+// The term that determined a target that follows simulations; empty if the evidence does not show one.
+std::string binding_term(const DecisionRecord& record) {
+  const double floor = value_of(record, "floor", 0.0), load = value_of(record, "load_based_target", 0.0);
+  const double planned = std::max(floor, load), target = record.target;
+  const double recent = value_of(record, "largest_recent_plan", 0.0);
+  const double held = std::max(planned, recent);
+  if (planned <= 0.0) return {};
+  if (target > held) {
+    if (const double lost = value_of(record, "lost_to_slow_replicas", 0.0); lost > 0.0)
+      return fmt::format("slow replicas lack the work of {}, which are added to the {:.0f} of the simulations",
+                         core::format_quantity(lost), held);
+    return fmt::format("simulations promised more than was observed, so their {:.0f} replicas are raised by x{}", held,
+                       core::format_quantity(value_of(record, "load_factor", 1.0)));
+  }
+  if (target == recent && recent > planned)
+    return fmt::format("a recent plan of {:.0f} replicas is still held", recent);
+  if (target != planned) return {};
+  std::string text = "this is the cheapest simulated fleet that meets the SLO";
+  if (const double growth = value_of(record, "expected_growth", 1.0); floor >= load && growth > 1.0)
+    text += fmt::format(" at the forecast rate, x{} of the present one", core::format_quantity(growth));
+  // Only a plan that would be smaller without its headroom has this evidence.
+  if (find_evidence(record, "attainment_stressed_needed") != nullptr)
+    text +=
+        fmt::format(" and has headroom for x{} of the load", core::format_quantity(value_of(record, "headroom", 1.0)));
+  return text;
+}
+
 }  // namespace
+
+std::string because(const DecisionRecord& record) {
+  if (record.limited_by != Limit::kNone) return fmt::format("it is limited by {}", limited_by(record.limited_by));
+  if (record.reason == Reason::kCheapestThatKeepsSlo)
+    if (std::string term = binding_term(record); !term.empty()) return term;
+  return because(record.reason);
+}
 
 std::string sentence(const std::vector<Evidence>& evidence) {
   std::string text;

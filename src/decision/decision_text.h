@@ -8,6 +8,10 @@
 
 namespace penstock::decision {
 
+// The reason for the target as a clause without a full stop, with the term that determined it: a limit, the forecast,
+// the load, its headroom, a larger recent plan, or what simulations promised too much.
+[[nodiscard]] std::string because(const DecisionRecord& record);
+
 // Clauses without a full stop, possibly empty.
 [[nodiscard]] const char* because(Reason reason);   // "the load is near the target load of the fleet"
 [[nodiscard]] const char* limited_by(Limit limit);  // "the GPU budget of all pools"

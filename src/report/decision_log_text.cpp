@@ -67,7 +67,7 @@ std::string next_change(const DecisionTrack& track, core::Instant at) {
   if (next == track.entries.end()) return "  Next change: none before the end of the log.\n";
   const DecisionRecord& record = **next;
   return fmt::format("  Next change: at {} it {}, because {}.\n", format_moment(record.at), change_of(record),
-                     because(record.reason));
+                     because(record));
 }
 
 // Where a hold is in force, the change that it keeps.
@@ -78,7 +78,7 @@ std::string last_change(std::span<const DecisionRecord* const> before) {
   if (last == before.rbegin()) return {};  // it is the decision in force
   const DecisionRecord& record = **last;
   return fmt::format("  Last change: at {} it {}, because {}.\n", format_moment(record.at), change_of(record),
-                     because(record.reason));
+                     because(record));
 }
 
 std::string diagnosis_of(const DecisionRecord& record) {
@@ -181,10 +181,10 @@ std::string explain_decision(const DecisionTrack& track, core::Instant at) {
                        format_replicas((*after)->current), next_change(track, at));
   const DecisionRecord& record = **(after - 1);
   std::string text = fmt::format("{}, at {}: {}.\n", heading(track), format_moment(at), format_replicas(record.target));
-  text += fmt::format("  Decided at {}: {}, because {}.\n", format_moment(record.at), change_of(record),
-                      because(record.reason));
+  text +=
+      fmt::format("  Decided at {}: {}, because {}.\n", format_moment(record.at), change_of(record), because(record));
   if (record.limited_by != decision::Limit::kNone)
-    text += fmt::format("  Limited by {}.\n", limited_by(record.limited_by));
+    text += fmt::format("  Reason of the proposal: {}.\n", because(record.reason));
   text += diagnosis_of(record) + phase_of(record) + forecast_of(record);
   text += evidence_table(record) + candidate_table(record);
   text += fmt::format("  What would change this decision: {}.\n", printable(what_would_change(record)));

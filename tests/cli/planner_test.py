@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Penstock's planner through the command line: phases, targets, segments, schedules, the budget, what decisions say."""
 
+import collections
 import json
+import re
 
 import cli_testing
 from cli_testing import CliTest, azure
@@ -162,6 +164,40 @@ class Explanation(Planner):
         page = self.run_program("explain", "log.jsonl", "--at", f"{at:.0f}s").stdout
         for part in ("Phase cost.", "Diagnosis: ", "Simulated fleets", "chosen", "attainment_with_one_fewer_replica"):
             self.assertIn(part, page)
+
+    def test_sentences_agree_with_their_tables(self):
+        """Every claim of an explanation is computed again from the evidence and the simulated fleets below it."""
+        claims = collections.Counter()
+        for trace in (BUSY, "built-in"):
+            _, entries = self.replay(trace=trace)
+            for entry in (e for e in entries if e["candidates"]):
+                page = self.run_program("explain", "log.jsonl", "--at", f"{entry['at_s'] * 1000:.0f}ms").stdout
+                reason = re.search(r"Decided at .*?: .*?, because (.*)\.\n", page)[1]
+                figures = {each["name"]: each["value"] for each in entry["evidence"]}
+                planned = max(figures["floor"], figures.get("load_based_target", 0))
+                tried = {c["replicas"]["default"]: c["slo_attainment"] for c in entry["candidates"]}
+                less = tried.get(entry["target"] - 1)
+                if entry["limited_by"]:
+                    self.assertIn("it is limited by", reason)
+                    claims["limit"] += 1
+                elif "cheapest simulated fleet" in reason:
+                    self.assertEqual(entry["target"], planned, page)
+                    if "at the forecast rate" in reason:
+                        self.assertGreater(figures["expected_growth"], 1, page)
+                        claims["forecast"] += 1
+                    if "headroom" in reason:
+                        self.assertGreaterEqual(less, figures["attainment_needed"], page)
+                        self.assertLess(figures["attainment_stressed_with_one_fewer_replica"],
+                                        figures["attainment_stressed_needed"], page)
+                        self.assertNotIn("would be enough", page)
+                        claims["headroom"] += 1
+                    elif less is not None:
+                        self.assertLess(less, figures["attainment_needed"], page)
+                        claims["cheapest"] += 1
+                elif "raised by" in reason:
+                    self.assertGreater(entry["target"], planned, page)
+        for claim in ("cheapest", "headroom", "forecast"):
+            self.assertGreater(claims[claim], 0, claims)
 
     def test_same_seed_same_bytes(self):
         self.replay("--seed", "3")

@@ -332,7 +332,7 @@ class PenstockPlanner final : public Policy {
     if (chosen != nullptr) {
       proposal.reason = by_load_loop && in_trouble(observation) ? Reason::kSloAtRisk : Reason::kCheapestThatKeepsSlo;
       proposal.target = chosen->fleet[index];
-      add_evidence(*chosen, proposal);
+      add_evidence(*chosen, index, proposal);
       if (floor_.plan())
         proposal.evidence.push_back({"floor", static_cast<double>(floor_.plan()->fleet[index]), "replicas"});
       if (load_.plan())
@@ -356,15 +356,21 @@ class PenstockPlanner final : public Policy {
     return proposal;
   }
 
-  static void add_evidence(const LoopPlan& plan, PoolDecision& proposal) {
-    proposal.evidence = {{"request_rate", plan.rate, "1/s"},
-                         {"expected_growth", plan.goal.growth, "times"},
-                         {"headroom", plan.goal.headroom, "times"},
-                         {"attainment", plan.attainment, "share"},
-                         {"attainment_with_one_fewer_replica", plan.one_less, "share"},
-                         {"attainment_at_best", plan.best, "share"},
-                         {"attainment_stressed", plan.stressed, "share"},
-                         {"tried_on", plan.requests, "requests"}};
+  static void add_evidence(const LoopPlan& plan, std::size_t index, PoolDecision& proposal) {
+    const PlanBound& bound = plan.bounds[index];
+    std::vector<decision::Evidence>& evidence = proposal.evidence;
+    evidence = {{"request_rate", plan.rate, "1/s"},         {"expected_growth", plan.goal.growth, "times"},
+                {"headroom", plan.goal.headroom, "times"},  {"attainment", plan.attainment, "share"},
+                {"attainment_at_best", plan.best, "share"}, {"attainment_stressed", plan.stressed, "share"}};
+    if (!bound.at_minimum) {
+      evidence.push_back({"attainment_with_one_fewer_replica", bound.attainment, "share"});
+      evidence.push_back({"attainment_needed", bound.needed, "share"});
+    }
+    if (bound.is_headroom()) {
+      evidence.push_back({"attainment_stressed_with_one_fewer_replica", bound.stressed, "share"});
+      evidence.push_back({"attainment_stressed_needed", bound.stressed_needed, "share"});
+    }
+    evidence.push_back({"tried_on", plan.requests, "requests"});
   }
 
   // A search that takes longer than its loop's interval is too late, unless the last plan is recent: that is more

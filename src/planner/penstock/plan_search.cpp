@@ -29,15 +29,11 @@ class Search {
     plan.requests = best_.all.requests;
     // If the bounds leave no room for the headroom, as much of it as fits is used.
     stressed_least_ = std::min(goal_.headroom_goal * plan.best, stressed(plan.fleet));
+    plan.bounds.resize(from.size());
     for (std::size_t pool = 0; pool < from.size() && !exhausted_; ++pool)
       smallest(plan, pool, from[pool], static_cast<double>(pool + 1) / static_cast<double>(from.size()));
     plan.attainment = judge(plan.fleet).all.attainment();
     plan.stressed = stressed(plan.fleet);
-    Fleet less = plan.fleet;
-    if (less.back() > least(less.size() - 1)) {
-      --less.back();
-      plan.one_less = judge(less).all.attainment();
-    }
     if (exhausted_) return std::nullopt;
     for (const auto& [fleet, outcome] : judged_)
       plan.tried.push_back(
@@ -134,9 +130,7 @@ class Search {
   // which it must be better. A result equal to the best one always suffices, however few the requests.
   [[nodiscard]] bool keeps_goals(const TrialOutcome& outcome, double share_of_misses, double doubts) const {
     const auto keeps = [&](const TrialCounts& counts, const TrialCounts& best, double goal) {
-      const double least = best.attainment() * (1.0 - share_of_misses * (1.0 - goal));
-      const double deviation = std::sqrt(least * (1.0 - least) / std::max(1.0, best.requests));
-      return counts.attainment() >= std::min(best.attainment(), least + doubts * deviation) - kRounding;
+      return counts.attainment() >= needed(best, goal, share_of_misses, doubts);
     };
     if (outcome.targets.empty()) return keeps(outcome.all, best_.all, goal_.goals.front());
     for (std::size_t i = 0; i < outcome.targets.size(); ++i)
@@ -144,12 +138,44 @@ class Search {
     return true;
   }
 
-  [[nodiscard]] bool keeps(const FleetPlan& plan, std::size_t pool, std::uint32_t replicas, std::uint32_t there_is,
+  [[nodiscard]] static double needed(const TrialCounts& best, double goal, double share_of_misses, double doubts) {
+    const double least = best.attainment() * (1.0 - share_of_misses * (1.0 - goal));
+    const double deviation = std::sqrt(least * (1.0 - least) / std::max(1.0, best.requests));
+    return std::min(best.attainment(), least + doubts * deviation) - kRounding;
+  }
+
+  // The objective that the outcome misses most.
+  [[nodiscard]] PlanBound bound_of(const TrialOutcome& outcome, double share_of_misses, double doubts) const {
+    PlanBound bound{false, outcome.all.attainment(), needed(best_.all, goal_.goals.front(), share_of_misses, doubts)};
+    for (std::size_t i = 0; i < outcome.targets.size(); ++i) {
+      const double goal = goal_.goals[std::min(i, goal_.goals.size() - 1)];
+      const double least = needed(best_.targets[i], goal, share_of_misses, doubts);
+      const double attainment = outcome.targets[i].attainment();
+      if (i == 0 || attainment - least < bound.attainment - bound.needed) {
+        bound.attainment = attainment;
+        bound.needed = least;
+      }
+    }
+    return bound;
+  }
+
+  [[nodiscard]] bool keeps(FleetPlan& plan, std::size_t pool, std::uint32_t replicas, std::uint32_t there_is,
                            double share_of_misses) {
     Fleet tried = plan.fleet;
     tried[pool] = replicas;
-    if (!keeps_goals(judge(tried), share_of_misses, replicas < there_is ? kDoubt : -kDoubt)) return false;
-    return has_headroom(tried, stressed_least_);
+    const double doubts = replicas < there_is ? kDoubt : -kDoubt;
+    const TrialOutcome outcome = judge(tried);
+    const bool good = keeps_goals(outcome, share_of_misses, doubts);
+    const bool both = good && has_headroom(tried, stressed_least_);
+    if (!both && !exhausted_) {
+      // The last failed trial is the one with one replica less.
+      plan.bounds[pool] = bound_of(outcome, share_of_misses, doubts);
+      if (good) {
+        plan.bounds[pool].stressed = stressed(tried);
+        plan.bounds[pool].stressed_needed = stressed_least_;
+      }
+    }
+    return both;
   }
 
   // Lowers the pool to the minimum that meets the goal.
@@ -184,6 +210,7 @@ class Search {
       (holds(middle) ? enough : short_of) = middle;
     }
     plan.fleet[pool] = enough;
+    if (enough <= least(pool)) plan.bounds[pool] = {};
   }
 
   FleetOutcomes& outcomes_;

@@ -33,17 +33,30 @@ struct PlanGoal {
   void archive(core::StateArchive& state) { state.values_of(goals, growth, headroom, headroom_goal); }
 };
 
+// Why a pool of a plan is not one replica smaller: its attainment would be below the needed one, or else the attainment
+// at the headroom's rate. While a pool is minimised, the following ones are still large.
+struct PlanBound {
+  bool at_minimum = true;  // The pool may not be smaller, and the rest is unknown.
+  double attainment = 1.0, needed = 1.0;
+  double stressed = 1.0, stressed_needed = 1.0;
+
+  [[nodiscard]] bool is_headroom() const { return !at_minimum && attainment >= needed; }
+  void archive(core::StateArchive& state) {
+    state.values_of(at_minimum, attainment, needed, stressed, stressed_needed);
+  }
+};
+
 // Result of a search with its evidence.
 struct FleetPlan {
   Fleet fleet;
-  double attainment = 1.0;  // Attainment of the fleet in its trial.
-  double one_less = 1.0;    // Attainment with one replica less in the last pool.
-  double best = 1.0;        // Attainment of a fleet so large that further replicas change nothing.
-  double stressed = 1.0;    // Attainment of the fleet at the headroom's rate.
-  double requests = 0.0;    // Number of requests in the trial.
+  std::vector<PlanBound> bounds;  // By pool.
+  double attainment = 1.0;        // Attainment of the fleet in its trial.
+  double best = 1.0;              // Attainment of a fleet so large that further replicas change nothing.
+  double stressed = 1.0;          // Attainment of the fleet at the headroom's rate.
+  double requests = 0.0;          // Number of requests in the trial.
   std::vector<Candidate> tried;
   void archive(core::StateArchive& state) {
-    state.values_of(fleet, attainment, one_less, best, stressed, requests, tried);
+    state.values_of(fleet, bounds, attainment, best, stressed, requests, tried);
   }
 };
 

@@ -77,7 +77,9 @@ TEST(PlanSearch, TheGoalIsAShareOfWhatAFleetOfAnySizeKeeps) {
   EXPECT_EQ(plan.fleet, Fleet{18});
   EXPECT_NEAR(plan.best, 0.6, 1e-6);
   EXPECT_NEAR(plan.attainment, 0.54, 1e-6);
-  EXPECT_NEAR(plan.one_less, 0.51, 1e-6);
+  EXPECT_NEAR(plan.bounds.back().attainment, 0.51, 1e-6);
+  EXPECT_GT(plan.bounds.back().needed, 0.51);
+  EXPECT_FALSE(plan.bounds.back().is_headroom());
   EXPECT_EQ(plan.requests, 1e6);
 }
 
@@ -203,7 +205,7 @@ TEST(PlanSearch, ContinuesInTheNextTick) {
   }
   EXPECT_EQ(found->fleet, expected.fleet);
   EXPECT_EQ(found->attainment, expected.attainment);
-  EXPECT_EQ(found->one_less, expected.one_less);
+  EXPECT_EQ(found->bounds.back().attainment, expected.bounds.back().attainment);
   EXPECT_EQ(bit_by_bit.asked(), once.asked());
   EXPECT_EQ(static_cast<std::size_t>(ticks), once.asked());
 }
