@@ -125,7 +125,8 @@ std::string Dashboard::engine_metrics(std::string_view path, telemetry::Expositi
     telemetry::append_token_metrics(writer, token_figures());
     telemetry::append_message_counts(writer, "penstock_fpm_messages", "Forward pass metrics",
                                      daemon_.message_counts(&controller::ReplicaView::fpm));
-    telemetry::append_message_counts(writer, "penstock_kv_event_messages", "Messages of Dynamo's workers on KV caches",
+    telemetry::append_message_counts(writer, "penstock_worker_kv_event_messages",
+                                     "Messages of Dynamo's workers on KV caches",
                                      daemon_.message_counts(&controller::ReplicaView::kv_events));
   }
   writer.finish();

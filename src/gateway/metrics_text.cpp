@@ -111,7 +111,8 @@ void add_usage(telemetry::ExpositionWriter& text, const Overview& overview) {
     for (const auto& [kind, count] : {std::pair{"input", sums.prompt_tokens}, std::pair{"cached", sums.cached_tokens},
                                       std::pair{"output", sums.output_tokens}})
       text.add(static_cast<double>(count), {{"tenant", key.first}, {"model", key.second}, {"kind", kind}});
-  text.family("penstock_cost_total", "counter", "token cost of ended requests: tokens times token price (USD)");
+  text.family("penstock_token_cost_usd_total", "counter",
+              "token cost of ended requests: tokens times token price (USD)");
   for (const auto& [key, sums] : overview.sums) text.add(sums.cost, {{"tenant", key.first}, {"model", key.second}});
 }
 

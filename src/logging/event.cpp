@@ -89,7 +89,8 @@ constexpr std::array kEvents = {
               "An engine's KV events cannot be subscribed to; the prefix index learns from requests only."},
     EventInfo{Event::kKvEventsRejected, kWarning, "kv_events_rejected", "gateway, plan", "replica endpoint cause",
               "A message of KV events cannot be read and was dropped. Once for each replica, in `plan` at most once a "
-              "minute; `penstock_kv_event_messages_rejected_total` counts all."},
+              "minute; `penstock_kv_event_messages_rejected_total` of the gateway and "
+              "`penstock_worker_kv_event_messages_rejected_total` of the planner count all."},
     EventInfo{Event::kRequestPhase, kDebug, "request_phase", "gateway", "request_id from to",
               "A request passed from one phase to the next."},
     EventInfo{Event::kRetry, kWarning, "retry", "gateway", "request_id replica cause attempt next_replica",

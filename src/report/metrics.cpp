@@ -345,8 +345,8 @@ constexpr auto kFamilies = std::to_array<Family>({
     {"penstock_unstreamed_tpot_seconds",
      "Mean time per output token of the answers without a stream that completed in the last minute (s)",
      kOne<&F::unstreamed_tpot_s>, Needs::kData},
-    {"penstock_requests_total", "Requests that arrived at a pool", kSeen<&PoolObservation::arrivals_total>},
-    {"penstock_requests_failed_total", "Requests that failed in a pool", kSeen<&PoolObservation::failed_total>},
+    {"penstock_pool_requests_total", "Requests that arrived at a pool", kSeen<&PoolObservation::arrivals_total>},
+    {"penstock_pool_requests_failed_total", "Requests that failed in a pool", kSeen<&PoolObservation::failed_total>},
     {"penstock_scaling_events_total", "Completed changes of a pool's replicas", kScalingEvents},
     {"penstock_scaling_requests_total",
      "Requests that ended while a pool changed, on any replica, by outcome: completed, failed, truncated, "
@@ -387,7 +387,7 @@ constexpr auto kFamilies = std::to_array<Family>({
     {"penstock_silent_replicas", "Ready replicas without telemetry for 30 s or more", kPools<&P::silent_replicas>,
      Needs::kData},
     {"penstock_gpu_seconds_total", "GPU time so far, including start-up and drain (s)", kPools<&P::gpu_time_s>},
-    {"penstock_cost_total", "GPU cost so far: GPU time times the configured price (USD)", kPools<&P::cost>},
+    {"penstock_gpu_cost_usd_total", "GPU cost so far: GPU time times the configured price (USD)", kPools<&P::cost>},
 });
 
 constexpr std::array kTickBounds{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0};

@@ -178,7 +178,7 @@ TEST(Metrics, DecisionsCandidatesAndTotalsAreThere) {
         "penstock_candidate_slo_attainment_ratio{replicas=\"default=3\",chosen=\"false\"} 0.5",
         "penstock_candidate_itl_attainment_ratio{replicas=\"default=4\",chosen=\"true\"} 1",
         // 3 replicas of 2 GPUs for an hour
-        "penstock_gpu_seconds_total{pool=\"default\"} 21600", "penstock_cost_total{pool=\"default\"} 15",
+        "penstock_gpu_seconds_total{pool=\"default\"} 21600", "penstock_gpu_cost_usd_total{pool=\"default\"} 15",
         "dynamo_planner_gpu_hours 6"})
     EXPECT_TRUE(has_line(text, line)) << line << "\n" << text;
 }
@@ -402,7 +402,7 @@ TEST(Metrics, AMeteredPolicyIsThatPolicyAndKeepsItsLastDecision) {
   for (const char* line :
        {"dynamo_planner_gpu_hours{policy=\"once\"} 6", "penstock_target_replicas{policy=\"once\",pool=\"default\"} 4",
         "penstock_slo_attainment_ratio{policy=\"once\"} 0.75",
-        "penstock_cost_total{policy=\"once\",pool=\"default\"} 15",
+        "penstock_gpu_cost_usd_total{policy=\"once\",pool=\"default\"} 15",
         "dynamo_planner_observed_request_duration_seconds{policy=\"once\"} 2.5"})
     EXPECT_TRUE(has_line(text, line)) << line << "\n" << text;
 }

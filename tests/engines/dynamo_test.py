@@ -87,7 +87,7 @@ class DynamoTest(unittest.TestCase):
         # The workers report that all their blocks are free again.
         until("no block in use", lambda: usage() == [0] * self.kind.workers)
         text = ask(planner.port, "GET", "/metrics/engines")[2]
-        self.assertRegex(text, r'penstock_kv_event_messages_received_total\{[^}]*\} [1-9]')
+        self.assertRegex(text, r'penstock_worker_kv_event_messages_received_total\{[^}]*\} [1-9]')
 
     def test_no_prompt_is_refused_that_dynamo_alone_serves(self):
         self.assertEqual(self.prompts(self.replica.port, "direct"), [200] * PROMPTS)

@@ -200,12 +200,24 @@ class PrometheusTest(unittest.TestCase):
             with self.subTest(query):
                 until(query, lambda: ask_and_see(query, condition))
 
-        for name, port, path in (("gateway", gateway.admin, "/metrics"), ("planner", planner.port, "/metrics"),
-                                 ("engines", planner.port, "/metrics/engines")):
-            done = subprocess.run([os.path.join(prometheus_folder(), "promtool"), "check", "metrics"],
-                                  input=ask(port, "GET", path)[2], capture_output=True, text=True, timeout=SECONDS)
-            # It exits with 3 where it only has advice on names, which are the field's and not ours.
-            self.assertIn(done.returncode, (0, 3), f"{name}: {done.stdout}{done.stderr}")
+        texts = {(port, path): ask(port, "GET", path)[2] for port, path in (
+            (gateway.admin, "/metrics"), (gateway.admin, "/metrics/epp"), (planner.port, "/metrics"),
+            (planner.port, "/metrics/engines"), (planner.port, "/metrics/llm"), (int(engine["url"].rsplit(":", 1)[1]), "/metrics"))}
+        for place, text in texts.items():
+            done = subprocess.run([os.path.join(prometheus_folder(), "promtool"), "check", "metrics"], input=text,
+                                  capture_output=True, text=True, timeout=SECONDS)
+            # It exits with 3 where it only has advice on names: those of vLLM, llm-d, Dynamo and recording rules.
+            self.assertIn(done.returncode, (0, 3), f"{place}: {done.stdout}{done.stderr}")
+            for advice in (done.stdout + done.stderr).splitlines():
+                self.assertRegex(advice, "^(vllm:|llm_d_epp_|dynamo_planner_|latency_p95_)", place)
+
+        def own_names(place):
+            return set(re.findall("^# TYPE (penstock_[a-z0-9_]+) ", texts[place], re.M))
+
+        # Prometheus adds up series of one name.
+        of_gateway, of_planner = own_names((gateway.admin, "/metrics")), own_names((planner.port, "/metrics"))
+        self.assertGreater(min(len(of_gateway), len(of_planner)), 20)
+        self.assertEqual(of_gateway & (of_planner | own_names((planner.port, "/metrics/engines"))), set())
 
     def two_gateways(self, *flags):
         """The slow gateway has the upper half of all values, so that no mean over gateways gives the quantiles."""
