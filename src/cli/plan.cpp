@@ -339,19 +339,21 @@ int run_planner(const Arguments& arguments) {
 
   std::unique_ptr<dashboard::Dashboard> board;
   std::string where = "no live page";
-  if (plan.dashboard != "0") {
-    const auto listen = parse_listen(plan.dashboard, "--dashboard");
+  const bool has_page = plan.dashboard != "0";
+  if (const std::string& place = has_page ? plan.dashboard : plan.metrics_listen; place != "0") {
+    const auto listen = parse_listen(place, has_page ? "--dashboard" : "--metrics-listen");
     if (!listen) return report_error(listen.error());
     auto access = make_access(plan.access);
     if (!access) return report_input_error(access.error());
     const auto socket = net::listen_on(*listen, false);
     if (!socket) return report_error(socket.error());
     const std::string url = (access->tls ? "https://" : "http://") + net::local_address(*socket).text();
-    where = "live page on " + url;
-    log.write(logging::Event::kListening, {{"purpose", "dashboard"}, {"url", url}});
-    warn_if_exposed(log, "dashboard", net::local_address(*socket), access->options);
-    board = std::make_unique<dashboard::Dashboard>(loop, *socket, daemon, PENSTOCK_VERSION, std::move(access->options),
-                                                   std::move(access->tls));
+    where = has_page ? "live page on " + url : fmt::format("no live page, metrics on {}/metrics", url);
+    log.write(logging::Event::kListening, {{"purpose", has_page ? "dashboard" : "metrics"}, {"url", url}});
+    warn_if_exposed(log, has_page ? "dashboard" : "metrics", net::local_address(*socket), access->options);
+    board = std::make_unique<dashboard::Dashboard>(
+        loop, *socket, daemon, PENSTOCK_VERSION, std::move(access->options), std::move(access->tls),
+        has_page ? dashboard::DashboardContent::kAll : dashboard::DashboardContent::kMetrics);
   }
   auto autoscalers = Autoscalers::open(plan.autoscalers, loop, client, daemon, log);
   if (!autoscalers) return report_input_error(autoscalers.error());

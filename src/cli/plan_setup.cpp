@@ -86,7 +86,10 @@ options::Table plan_table(PlanOptions& made) {
            text(made.state_folder))
       .placeholder("FOLDER")
       .by_default("penstock-state");
-  table.add({"", "--dashboard", "address of the live page; 0 disables it"}, address(made.dashboard));
+  table.add({"", "--dashboard", "address of the live page and of /metrics; 0 disables the page"},
+            address(made.dashboard));
+  table.add({"", "--metrics-listen", "address of /metrics with --dashboard 0; 0 disables it"},
+            address(made.metrics_listen));
   add_credentials(table, made);
   table
       .add({"", "--ports", "ports for local engines, three each"},

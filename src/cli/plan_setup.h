@@ -28,6 +28,7 @@ enum class EngineHost : std::uint8_t {
 // The flags of `penstock plan` that no file contains.
 struct PlanOptions {
   std::string gateway = "127.0.0.1:8081", dashboard = "127.0.0.1:8080";
+  std::string metrics_listen = "127.0.0.1:8080";  // Instead of the live page.
   std::string gateway_token_file, gateway_token_env, gateway_ca;
   configuration::AccessSetup access;  // Of the live page.
   AutoscalerOptions autoscalers;

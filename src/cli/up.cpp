@@ -1,9 +1,12 @@
 // `penstock up`: runs all of Penstock on one machine, with traffic.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
+#include <optional>
 #include <utility>
 
 #include "cli/arguments.h"
@@ -11,6 +14,7 @@
 #include "cli/console.h"
 #include "cli/gateway_setup.h"
 #include "cli/log_setup.h"
+#include "cli/up_summary.h"
 #include "configuration/configuration.h"
 #include "connect/processes/process_host.h"
 #include "connect/whole_file.h"
@@ -22,6 +26,10 @@
 
 namespace penstock::cli {
 namespace {
+
+constexpr std::size_t kRunsKept = 20;
+constexpr std::uint64_t kRunNumberMax = 1'000'000'000;
+constexpr core::Duration kSummaryTimeout = std::chrono::seconds{2};
 
 struct UpOptions {
   std::string dashboard = "127.0.0.1:8080", listen = "127.0.0.1:8000", admin_listen = "127.0.0.1:8081";
@@ -58,7 +66,7 @@ options::Table table_of(UpOptions& made) {
       .placeholder("FILE");
   table.add({"", "--state-dir", "folder for logs, state and ledger"}, text(made.state_folder))
       .placeholder("FOLDER")
-      .by_default("penstock-up in the temporary folder");
+      .by_default("a new one in ~/.local/state/penstock/up, which keeps the last 20 runs");
   configuration::add_log(table, made.log);
   return table;
 }
@@ -134,10 +142,27 @@ class Supervisor {
     parts_.push_back(part("gateway", {program, "gateway", "--config", config, "--replicas-file", replicas, "--listen",
                                       options_.listen, "--admin-listen", admin(), "--ledger", folder_ / "ledger.sqlite",
                                       "--admin-token-file", token_file, "--admin-token-guards", "prompts"}));
-    parts_.push_back(part(
-        "planner", {program, "plan", "--config", config, "--engines", "local", "--bind-engines", "--gateway", admin(),
-                    "--gateway-token-file", token_file, "--state-dir", folder_, "--dashboard", options_.dashboard,
-                    "--ports", options_.ports, "--decision-log", folder_ / "decisions.sqlite"}));
+    parts_.push_back(part("planner", {program,
+                                      "plan",
+                                      "--config",
+                                      config,
+                                      "--engines",
+                                      "local",
+                                      "--bind-engines",
+                                      "--gateway",
+                                      admin(),
+                                      "--gateway-token-file",
+                                      token_file,
+                                      "--state-dir",
+                                      folder_,
+                                      "--dashboard",
+                                      options_.dashboard,
+                                      "--metrics-listen",
+                                      "0",
+                                      "--ports",
+                                      options_.ports,
+                                      "--decision-log",
+                                      folder_ / "decisions.sqlite"}));
     for (Part& each : parts_)
       for (std::string& argument : log_arguments(options_.log)) each.words.push_back(std::move(argument));
     if (!options_.no_load) {
@@ -188,7 +213,9 @@ class Supervisor {
     }
     code_ = code;
     print_status("ending: load, engines, gateway");
-    end_next();
+    const bool has_load =
+        std::any_of(parts_.begin(), parts_.end(), [](const Part& each) { return each.name == "load" && each.process; });
+    has_load ? end_next() : read_summary();
   }
 
   [[nodiscard]] int code() const { return code_; }
@@ -249,7 +276,7 @@ class Supervisor {
         each.process.reset();
         if (ending_) {
           print_status(each.name + " ended");
-          end_next();
+          each.name == "load" ? read_summary() : end_next();
         } else if (!each.may_end) {
           const std::string line = connect::last_line(each.log);
           fail(fmt::format("the {} ended by itself ({}){}", each.name, connect::describe(ended),
@@ -258,6 +285,26 @@ class Supervisor {
           print_status(each.name + " has ended: " + connect::last_line(each.log));
         }
       }
+  }
+
+  // The figures of the run are read while the planner still answers.
+  void read_summary() {
+    const auto page = options_.dashboard == "0" ? std::nullopt : address_of(options_.dashboard);
+    if (!page || !ready_) return end_next();
+    net::fetch(client_, net::request_to(*page, "/api/state", kSummaryTimeout),
+               [this, page = *page](const core::Result<net::FetchAnswer>& state) {
+                 if (!state || state->status != 200) return end_next();
+                 net::fetch(client_, net::request_to(page, "/api/points", kSummaryTimeout),
+                            [this, state = state->body](const core::Result<net::FetchAnswer>& points) {
+                              summary_ = run_summary(state, points && points->status == 200 ? points->body : "");
+                              end_next();
+                            });
+               });
+  }
+
+  static std::optional<net::Address> address_of(const std::string& text) {
+    const auto address = parse_listen(text, "--dashboard");
+    return address ? std::optional{*address} : std::nullopt;
   }
 
   void fail(const std::string& why) {
@@ -275,6 +322,8 @@ class Supervisor {
           static_cast<void>(host_.signal(*each.process, name == "planner" && !any_users ? SIGKILL : SIGTERM));
           return;
         }
+    if (!summary_.empty()) static_cast<void>(print(summary_));
+    print_status("logs, ledger and decisions of this run: " + folder_.string());
     loop_.stop();
   }
 
@@ -287,17 +336,45 @@ class Supervisor {
   std::vector<net::Loop::Timer> timers_;
   bool ready_ = false, checking_ = false, ending_ = false;
   int code_ = kGood;
+  std::string summary_;
 };
+
+// The folder of all runs, which only this user may read.
+std::filesystem::path folder_of_runs(std::error_code& error) {
+  const char *state = std::getenv("XDG_STATE_HOME"), *home = std::getenv("HOME");
+  if (state != nullptr && *state == '/') return std::filesystem::path{state} / "penstock" / "up";
+  if (home != nullptr && *home == '/') return std::filesystem::path{home} / ".local" / "state" / "penstock" / "up";
+  return std::filesystem::temp_directory_path(error) / fmt::format("penstock-up-{}", ::getuid());
+}
+
+// Runs are numbered from 1. Makes the folder of a new one and removes the oldest beyond kRunsKept.
+std::filesystem::path make_run_folder(std::error_code& error) {
+  const std::filesystem::path runs = folder_of_runs(error);
+  if (!error) std::filesystem::create_directories(runs, error);
+  if (!error) std::filesystem::permissions(runs, std::filesystem::perms::owner_all, error);
+  std::vector<std::uint64_t> numbers;
+  if (!error)
+    for (const auto& entry : std::filesystem::directory_iterator{runs, error})
+      if (const auto number = options::parse_count(entry.path().filename().string(), 1, kRunNumberMax))
+        numbers.push_back(*number);
+  std::sort(numbers.begin(), numbers.end());
+  for (std::size_t i = 0; i + kRunsKept <= numbers.size(); ++i) {
+    std::error_code ignored;  // A run that cannot be removed is kept.
+    std::filesystem::remove_all(runs / std::to_string(numbers[i]), ignored);
+  }
+  // Another `penstock up` may take the number at the same time.
+  for (std::uint64_t number = numbers.empty() ? 1 : numbers.back() + 1; !error; ++number)
+    if (std::filesystem::create_directory(runs / std::to_string(number), error)) return runs / std::to_string(number);
+  return runs;
+}
 
 core::Result<std::filesystem::path> make_folder(const UpOptions& options) {
   std::error_code error;
   std::filesystem::path folder = options.state_folder;
-  if (folder.empty()) {
-    folder = std::filesystem::temp_directory_path(error) / "penstock-up";
-    // Files of an earlier run are of no use.
-    if (!error) std::filesystem::remove_all(folder, error);
-  }
-  if (!error) std::filesystem::create_directories(folder, error);
+  if (folder.empty())
+    folder = make_run_folder(error);
+  else
+    std::filesystem::create_directories(folder, error);
   if (error) return core::environment_error(folder.string(), "cannot be made: " + error.message());
   return folder;
 }

@@ -55,10 +55,11 @@ class Dashboard::Viewer final : private net::ExchangeListener {
 };
 
 Dashboard::Dashboard(net::Loop& loop, int listening, const controller::PlannerDaemon& daemon, std::string version,
-                     net::AccessOptions access, std::shared_ptr<net::TlsContext> tls)
+                     net::AccessOptions access, std::shared_ptr<net::TlsContext> tls, DashboardContent content)
     : loop_(loop),
       daemon_(daemon),
       version_(std::move(version)),
+      content_(content),
       listening_(net::local_address(listening)),
       access_(listening_, std::move(access)),
       page_(make_page()),
@@ -95,6 +96,8 @@ void Dashboard::on_request(net::Exchange& exchange) {
                : answer(exchange, 503, "text/plain", "no planner is known to lead\n");
   if (const int refused = access_.refusal(exchange); refused != 0)
     return answer(exchange, refused, "text/plain", std::string{net::AccessPolicy::explain(refused)} + "\n");
+  if (content_ == DashboardContent::kMetrics && !path.starts_with("/metrics"))
+    return answer(exchange, 404, "text/plain", "there are only metrics here: the live page is disabled\n");
   if (path == "/") return answer(exchange, 200, "text/html; charset=utf-8", page_.html, page_.policy);
   if (path == "/api/state")
     return answer(exchange, 200, "application/json", state_document(daemon_, loop_.now(), version_));

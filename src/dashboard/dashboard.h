@@ -1,6 +1,7 @@
 // The live page and the metrics of the planner over HTTP.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <set>
@@ -24,12 +25,18 @@ namespace penstock::dashboard {
 //   POST /ingest          figures that another program measures
 //   GET /health           200 while the planner runs
 // HEAD returns each of them without its body.
+enum class DashboardContent : std::uint8_t {
+  kAll,
+  kMetrics,  // Without the page and its API.
+};
+
 class Dashboard final : private net::ExchangeHandler {
  public:
   // Owns the listening socket. /health answers every client; all other paths check the Host field, and credentials if
   // there are any.
   Dashboard(net::Loop& loop, int listening, const controller::PlannerDaemon& daemon, std::string version,
-            net::AccessOptions access = {}, std::shared_ptr<net::TlsContext> tls = nullptr);
+            net::AccessOptions access = {}, std::shared_ptr<net::TlsContext> tls = nullptr,
+            DashboardContent content = DashboardContent::kAll);
   ~Dashboard();
 
   // New requests need these credentials, and new connections use this certificate.
@@ -47,6 +54,7 @@ class Dashboard final : private net::ExchangeHandler {
   net::Loop& loop_;
   const controller::PlannerDaemon& daemon_;
   std::string version_;
+  DashboardContent content_;
   net::Address listening_;
   net::AccessPolicy access_;
   Page page_;

@@ -356,12 +356,17 @@ class PlanTest(unittest.TestCase):
         self.assertEqual(answers[0].headers["Content-Type"], "text/event-stream")
         self.assertEqual(answers[1].headers["Allow"], "GET, HEAD")
 
-    def test_works_without_a_live_page(self):
+    def test_without_a_live_page_metrics_stay(self):
         home = Home(self)
         gateway = home.gateway(self)
+        port = home.own_ports[0]
         planner = Planner(self, "--config", home.config, "--engines", "local", "--state-dir", home.folder, "--ports",
-                          home.ports, "--gateway", f"127.0.0.1:{gateway.admin}", *STATIC, "--dashboard", "0", page=False)
+                          home.ports, "--gateway", f"127.0.0.1:{gateway.admin}", *STATIC, "--dashboard", "0",
+                          "--metrics-listen", f"127.0.0.1:{port}", page=False)
         until_serving(home, 1)
+        until("the figures of the fleet", lambda: "penstock_target_replicas{" in ask(port, "GET", "/metrics")[2])
+        self.assertEqual([ask(port, "GET", path)[0] for path in ("/health", "/metrics/engines", "/", "/api/state")],
+                         [200, 200, 404, 404])
         planner.signal(STOP)
         self.assertEqual(planner.wait(), 0)
 

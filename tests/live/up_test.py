@@ -9,7 +9,7 @@ import subprocess
 import unittest
 
 from live_testing import KILL, PROGRAM, SECONDS, Stream, ask, complete, until
-from planner_testing import Home, Up
+from planner_testing import Home, Up, rows_of
 
 LOAD = ("--peak", "20", "--trough", "10", "--period", "20s")
 
@@ -27,7 +27,13 @@ class UpTest(unittest.TestCase):
 
     def assert_ended(self, up, home):
         self.assertEqual(up.wait(), 0, up.log())
-        self.assertTrue(up.process.stdout.read().endswith("up: planner ended\nup: gateway ended\n"))
+        output = up.process.stdout.read()
+        self.assertRegex(output, r"up: planner ended\nup: gateway ended\n"
+                                 r"  requests .*\n  GPU-hours +[0-9.e-]+, GPU cost [0-9.e-]+ USD.*\n"
+                                 r"up: logs, ledger and decisions of this run: " + home.folder + r"\n\Z")
+        # The end is no decision.
+        self.assertEqual([row for row in rows_of(home.path("decisions.sqlite"), "select current, target from decisions")
+                          if 0 in row], [])
         self.assertEqual(home.engines(), {})
         for port in (up.port, up.admin, up.page):
             with socket.socket() as mine:
@@ -62,6 +68,21 @@ class UpTest(unittest.TestCase):
     def test_it_ends_after_the_given_duration(self):
         home = self.make_home()
         self.assert_ended(self.up(home, "--no-load", "--duration", "3s"), home)
+
+    def test_runs_are_kept_in_folders_that_others_cannot_read(self):
+        home = self.make_home()
+        places = Up.places(home)
+        places = places[:places.index("--state-dir")]
+        for run in ("1", "2"):
+            done = subprocess.run([PROGRAM, "up", *places, "--config", home.config, "--no-load", "--duration", "3s"],
+                                  env={**os.environ, "XDG_STATE_HOME": home.path("state")}, capture_output=True,
+                                  text=True, timeout=SECONDS)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn(home.path(f"state/penstock/up/{run}"), done.stdout)
+        runs = home.path("state/penstock/up")
+        self.assertEqual(sorted(os.listdir(runs)), ["1", "2"])
+        self.assertEqual(os.stat(runs).st_mode & 0o777, 0o700)
+        self.assertTrue(os.path.exists(runs + "/1/admin-token"))
 
     def test_a_part_that_dies_ends_it_all(self):
         home = self.make_home()
