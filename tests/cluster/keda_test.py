@@ -13,12 +13,13 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "live"))
 
-from cluster_testing import Cluster, folder_of_programs, keda_is_built, main  # noqa: E402
+from cluster_testing import Cluster, folder_of_programs, keda_is_built, limit_s, main  # noqa: E402
 from live_testing import PROGRAM, Engine, Gateway, Program, ask, until  # noqa: E402
 
 WITH_KEDA = True
 COOLDOWN_S = 2
 HELD_S = 10  # Longer than the cooldown and than two polls.
+FOLLOWED_S, FROM_ZERO_S = 3, 2  # From a decision to the write of /scale; the HPA looks once a second.
 
 
 def deployment(replicas):
@@ -48,6 +49,7 @@ class Keda(unittest.TestCase):
         planner = Program(self, "plan", "--config", self.folder + "/planner.yaml", "--gateway", f"127.0.0.1:{self.admin}", "--dashboard",
                           "127.0.0.1:0", "--external-scaler", f"127.0.0.1:{port}", ready="planner ready, .*:(\\d+)")
         self.address = until("the address", lambda: re.search(r"grpc://(127\.0\.0\.1:\d+)", planner.log()))[1]
+        self.running, self.page = planner, planner.ports[0]
         return planner
 
     def gateway(self, listen="127.0.0.1:0"):
@@ -81,22 +83,28 @@ class Keda(unittest.TestCase):
     def replicas(self, name):
         return self.cluster.get("deployment", "chat", "-n", name)["spec"]["replicas"]
 
-    def follow(self, what, wanted, names, planner=None):
-        if planner is not None:
-            self.configure(wanted)
-            planner.signal(signal.SIGHUP)
-            until("the target", lambda: f'penstock_target_replicas{{pool="chat"}} {wanted}\n' in
-                  ask(planner.ports[0], "GET", "/metrics")[2])
-        begun, left = time.monotonic(), set(names)
+    def metrics(self):
+        return ask(self.page, "GET", "/metrics")[2]
 
-        def are_there():
-            for name in sorted(left):
-                if self.replicas(name) == wanted:
-                    print(f"{what}, {name}: {time.monotonic() - begun:.1f} s", flush=True)
-                    left.discard(name)
-            return not left
+    def has_target(self, wanted):
+        return f'penstock_target_replicas{{pool="chat"}} {wanted}\n' in self.metrics()
 
-        until(what, are_there)
+    def follow(self, what, wanted, names, change, activated=False):
+        """After the change the planner decides, and the number of replicas follows."""
+        begun = time.time()
+        change()
+        until("the target", lambda: self.has_target(wanted))
+        decided = time.time()
+        for name in names:
+            for replicas, limit in (((1, FROM_ZERO_S),) if activated else ()) + ((wanted, FOLLOWED_S),):
+                took = max(0, until(what, lambda: self.cluster.scaled_at(name, replicas, begun)) - decided)
+                print(f"{what}, {name}: {replicas} after {took:.1f} s", flush=True)
+                self.assertLess(took, limit_s(limit), f"{what}, {name}")
+            until(what, lambda: self.replicas(name) == wanted)
+
+    def target(self, wanted):
+        self.configure(wanted)
+        self.running.signal(signal.SIGHUP)
 
     def assert_held(self, what, wanted, names):
         until_s = time.monotonic() + HELD_S
@@ -107,51 +115,55 @@ class Keda(unittest.TestCase):
 
     def test_keda_follows_the_planner_and_holds_without_it(self):
         if not keda_is_built():
-            print("SKIPPED: no test with KEDA ran, because its programs are not built (k8s-testbed.sh build keda)", flush=True)
-            self.skipTest("KEDA is not built")
+            self.skipTest("KEDA is not built (k8s-testbed.sh build keda)")
         self.engine = Engine(self)
         gateway = self.gateway().ready()
         self.admin = gateway.admin
         self.configure(10)
         planner = self.planner()
         port = self.address.rsplit(":", 1)[1]
-        until("a target", lambda: 'penstock_target_replicas{pool="chat"} 10\n' in ask(planner.ports[0], "GET", "/metrics")[2])
         names = ["keda-push", "keda-pull", "keda-zero"]
         to_zero = {"minReplicaCount": 0, "cooldownPeriod": COOLDOWN_S, "pollingInterval": 2}
+        until("the target", lambda: self.has_target(10))
         self.start("keda-push", 1, self.scaled_object("external-push"))
         self.start("keda-pull", 1, self.scaled_object("external"))
         self.start("keda-zero", 1, self.scaled_object("external-push", **to_zero))
-        self.follow("10 replicas", 10, names)
+        for name in names:
+            until("10 replicas", lambda: self.replicas(name) == 10)
         hpa = self.cluster.get("hpa", "-n", "keda-push")["items"][0]["spec"]
         self.assertEqual({hpa["behavior"][way]["tolerance"] for way in ("scaleUp", "scaleDown")}, {"0"})
-        self.follow("10 to 11", 11, names, planner)
-        self.follow("11 to 23", 23, names, planner)
-        self.follow("23 to 22", 22, names, planner)
+        self.follow("10 to 11", 11, names, lambda: self.target(11))
+        self.follow("11 to 23", 23, names, lambda: self.target(23))
+        self.follow("23 to 22", 22, names, lambda: self.target(22))
 
-        # A target that is unknown, and a planner that is gone, both for longer than the cooldown.
+        # A target that is unknown, a planner that does not answer and one that is gone, each for longer than the cooldown.
         gateway.signal(signal.SIGKILL)
         gateway.wait()
-        until("an unknown target", lambda: "penstock_target_replicas{" not in ask(planner.ports[0], "GET", "/metrics")[2])
+        until("an unknown target", lambda: "penstock_target_replicas{" not in self.metrics())
         self.assert_held("unknown", 22, names)
+        planner.signal(signal.SIGSTOP)
+        self.assert_held("silent", 22, names)
         planner.signal(signal.SIGKILL)
         planner.wait()
         self.assert_held("gone", 22, names)
-        health = self.cluster.get("scaledobject", "chat", "-n", "keda-zero")["status"]["conditions"]
-        ready = next(each for each in health if each["type"] == "Ready")
-        self.assertEqual(ready["status"], "False", "the status shows it")
+        until("a status that shows it", lambda: self.is_ready("keda-zero") == "False")
 
         # Back again, and from zero.
         gateway = self.gateway(f"127.0.0.1:{self.admin}").ready()
         self.configure(12)
         planner = self.planner(port)
-        until("a target", lambda: 'penstock_target_replicas{pool="chat"} 12\n' in ask(planner.ports[0], "GET", "/metrics")[2])
-        self.follow("12 after the return", 12, names)
+        for name in names:
+            until("12 replicas after the return", lambda: self.replicas(name) == 12)
+        until("a healthy ScaledObject", lambda: self.is_ready("keda-zero") == "True")
         # A person takes the pods away. An HPA that finds 0 replicas does nothing; KEDA activates the target.
-        self.cluster.kubectl("scale", "deployment", "chat", "--replicas", "0", "-n", "keda-zero")
         begun = time.monotonic()
-        until("the activation", lambda: self.replicas("keda-zero") > 0)
-        print(f"from zero, by the next poll: {time.monotonic() - begun:.1f} s", flush=True)
-        self.follow("12 from zero", 12, ["keda-zero"])
+        self.cluster.kubectl("scale", "deployment", "chat", "--replicas", "0", "-n", "keda-zero")
+        until("12 replicas from zero", lambda: self.replicas("keda-zero") == 12)
+        print(f"12 from zero after a person, by the next poll: {time.monotonic() - begun:.1f} s", flush=True)
+
+    def is_ready(self, name):
+        conditions = self.cluster.get("scaledobject", "chat", "-n", name)["status"]["conditions"]
+        return next(each["status"] for each in conditions if each["type"] == "Ready")
 
     def test_a_target_at_zero_is_activated_by_the_push(self):
         if not keda_is_built():
@@ -162,16 +174,12 @@ class Keda(unittest.TestCase):
         gateway.signal(signal.SIGKILL)
         gateway.wait()
         self.configure(5)
-        planner = self.planner()
+        self.planner()
         # While the target is unknown, nothing starts.
-        self.start("keda-activation", 0, self.scaled_object("external-push", minReplicaCount=0, cooldownPeriod=COOLDOWN_S, pollingInterval=600))
-        self.assert_held("unknown", 0, ["keda-activation"])
-        self.gateway(f"127.0.0.1:{self.admin}").ready()
-        until("a target", lambda: 'penstock_target_replicas{pool="chat"} 5\n' in ask(planner.ports[0], "GET", "/metrics")[2])
-        begun = time.monotonic()
-        until("the activation", lambda: self.replicas("keda-activation") > 0)
-        print(f"from zero, by push: {time.monotonic() - begun:.1f} s", flush=True)
-        self.follow("5 from zero", 5, ["keda-activation"])
+        name = "keda-activation"
+        self.start(name, 0, self.scaled_object("external-push", minReplicaCount=0, cooldownPeriod=COOLDOWN_S, pollingInterval=600))
+        self.assert_held("unknown", 0, [name])
+        self.follow("5 from zero, by push", 5, [name], lambda: self.gateway(f"127.0.0.1:{self.admin}").ready(), activated=True)
 
 
 if __name__ == "__main__":
