@@ -11,6 +11,8 @@ from cluster_testing import main
 from live_testing import until
 from pods_testing import ROLE, Clients, PodsThatServe, role
 
+LONG_TOKENS = 1000  # Of a stream, which takes about 20 s.
+
 
 class FleetOfPods(PodsThatServe):
     def test_no_stream_is_cut_while_the_planner_scales(self):
@@ -30,8 +32,9 @@ class FleetOfPods(PodsThatServe):
 
     def test_the_same_without_drain_breaks_streams(self):
         gateway = self.start("undrained", 4)
-        clients = Clients(gateway.port, 8)
-        until("first streams", lambda: len(clients.streams) > 8)
+        # All begin at the same time, and none may end by itself within the second that a pod has.
+        clients = Clients(gateway.port, 8, LONG_TOKENS)
+        until("open streams", lambda: gateway.open_requests() == len(clients.threads))
         self.scale("undrained", 1, gateway)
         broken = clients.end()
         print(f"{len(clients.streams)} streams without drain, {len(broken)} broken", file=sys.stderr)
