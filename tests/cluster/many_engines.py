@@ -56,13 +56,16 @@ class Subscribers:
             threading.Thread(target=self.greet, args=(connection,), daemon=True).start()
 
     def greet(self, connection):
-        connection.sendall(GREETING + frame(COMMAND, READY))
         received = b""
-        while b"READY" not in received:
-            more = connection.recv(1024)
-            if not more:
-                return
-            received += more
+        try:
+            connection.sendall(GREETING + frame(COMMAND, READY))
+            while b"READY" not in received:
+                more = connection.recv(1024)
+                if not more:
+                    return
+                received += more
+        except OSError:
+            return
         connection.setblocking(False)
         with self.lock:
             self.slots[self.count % PERIOD_MS].append([connection, metrics(connection.getsockname()[0]), 0])
