@@ -1,3 +1,21 @@
+# merge_tests(NAME LIST) replaces the sources of tests by generated files with up to 16 of them each, which compile in a third
+# of the time.
+function(merge_tests name list)
+  set(script ${CMAKE_SOURCE_DIR}/cmake/merge_tests.py)
+  set(rest ${${list}})
+  set(merged)
+  while(rest)
+    list(SUBLIST rest 0 16 sources)
+    list(REMOVE_ITEM rest ${sources})
+    list(LENGTH merged number)
+    set(output ${CMAKE_CURRENT_BINARY_DIR}/merged/${name}_${number}_test.cpp)
+    add_custom_command(OUTPUT ${output} COMMAND Python3::Interpreter -B ${script} ${output} ${sources}
+                       DEPENDS ${script} ${sources} VERBATIM)
+    list(APPEND merged ${output})
+  endwhile()
+  set(${list} ${merged} PARENT_SCOPE)
+endfunction()
+
 # penstock_module(NAME [FOLDER folder] [DEPENDS module...] [LIBRARIES target...])
 #
 # The sources FOLDER/NAME/**/*.cpp (FOLDER is src by default) become the static library penstock_NAME. Files *_test.cpp
@@ -37,6 +55,9 @@ function(penstock_module name)
   target_link_libraries(${library} ${scope} ${ARG_DEPENDS} ${ARG_LIBRARIES} fmt::fmt Threads::Threads)
 
   if(PENSTOCK_TESTS AND tests)
+    if(PENSTOCK_SANITIZE OR PENSTOCK_UNITY)
+      merge_tests(${name} tests)
+    endif()
     add_executable(${name}_test ${tests})
     target_link_libraries(${name}_test PRIVATE ${library} penstock_compiler GTest::gtest_main)
     if(name STREQUAL "core")

@@ -6,7 +6,7 @@ namespace penstock::capacity {
 namespace {
 
 // Replica 0 reports every five seconds.
-class ConcurrencyLimitTest : public testing::Test {
+class ConcurrencyLimitTest : public ::testing::Test {
  protected:
   void report(std::uint32_t running, std::uint32_t queued, std::optional<double> kv_share = 0.2) {
     now += std::chrono::seconds{5};

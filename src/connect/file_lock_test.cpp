@@ -8,7 +8,7 @@ namespace penstock::connect {
 namespace {
 
 std::string file_of(const std::string& name) {
-  const std::string file = testing::TempDir() + "/file_lock_" + name;
+  const std::string file = ::testing::TempDir() + "/file_lock_" + name;
   std::filesystem::remove(file);
   return file;
 }

@@ -11,10 +11,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class FileStampsTest : public testing::Test {
+class FileStampsTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    std::string name = testing::TempDir() + "penstock-file-stamps-XXXXXX";
+    std::string name = ::testing::TempDir() + "penstock-file-stamps-XXXXXX";
     ASSERT_NE(::mkdtemp(name.data()), nullptr);
     folder_ = name;
   }

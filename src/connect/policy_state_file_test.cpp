@@ -18,7 +18,7 @@ SavedPolicyState sample() {
 }
 
 TEST(PolicyStateFile, WhatIsSavedReadsBackTheSame) {
-  const std::string path = testing::TempDir() + "penstock-policy-state.json";
+  const std::string path = ::testing::TempDir() + "penstock-policy-state.json";
   std::filesystem::remove(path);
   const auto absent = load_policy_state(path);
   ASSERT_TRUE(absent);

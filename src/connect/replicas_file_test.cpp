@@ -91,7 +91,7 @@ TEST(ReplicasFile, HasLimits) {
   EXPECT_EQ(error_of(with_entry(many)), "replicas.json: replicas: has 10001 elements; 10000 at most");
 }
 
-class ReplicasOnDisk : public testing::Test {
+class ReplicasOnDisk : public ::testing::Test {
  protected:
   ReplicasOnDisk() { std::filesystem::create_directories(folder_); }
   ~ReplicasOnDisk() override { std::filesystem::remove_all(folder_); }

@@ -16,7 +16,7 @@ namespace {
 using connect::VariantAnnotations;
 using logging::Event;
 
-class AnnotatedPoolsTest : public testing::Test {
+class AnnotatedPoolsTest : public ::testing::Test {
  protected:
   AnnotatedPoolsTest() {
     pools[0].name = "chat";

@@ -48,7 +48,7 @@ class ScriptedEngine final : private net::ExchangeHandler {
   std::unique_ptr<net::Server> server_;
 };
 
-class EngineWatchTest : public testing::Test {
+class EngineWatchTest : public ::testing::Test {
  protected:
   EngineWatchTest() {
     options.interval = 20ms;

@@ -36,7 +36,7 @@ class ScriptedExporter final : private net::ExchangeHandler {
   net::Server server_;
 };
 
-class GpuWatchTest : public testing::Test {
+class GpuWatchTest : public ::testing::Test {
  protected:
   void run_until(const std::function<bool()>& condition) {
     const auto timeout = loop.after(30s, [&] { loop.stop(); });

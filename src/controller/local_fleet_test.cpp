@@ -44,7 +44,7 @@ constexpr const char* kReady =
     R"({"state":"ready","requests_open":0,"transfers_open":0,"fpm_endpoint":null,"kv_events_endpoint":"tcp://e:1",)"
     R"("block_tokens":16,"kv_blocks":500})";
 
-class LocalFleetTest : public testing::Test {
+class LocalFleetTest : public ::testing::Test {
  protected:
   LocalFleetTest() {
     std::string name = (std::filesystem::temp_directory_path() / "penstock-fleet-XXXXXX").string();

@@ -24,7 +24,7 @@ GatewayReplica replica(std::string role, std::string phase, bool healthy = true)
   return made;
 }
 
-class ObservedFleetTest : public testing::Test {
+class ObservedFleetTest : public ::testing::Test {
  protected:
   signals::PoolObservation seen(std::size_t pool) const {
     signals::PoolObservation made;

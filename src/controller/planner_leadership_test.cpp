@@ -60,7 +60,7 @@ class ScriptedStore final : public PolicyStore {
   int loads = 0, saves = 0;
 };
 
-class PlannerLeadershipTest : public testing::Test {
+class PlannerLeadershipTest : public ::testing::Test {
  protected:
   PlannerDaemon& open() {
     signals::EngineSample sample;

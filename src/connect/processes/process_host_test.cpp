@@ -36,7 +36,7 @@ std::string text_of(const std::filesystem::path& path) {
 }
 
 // With descriptors of processes, and as on a kernel that has none.
-class ProcessHostTest : public testing::TestWithParam<bool> {
+class ProcessHostTest : public ::testing::TestWithParam<bool> {
  protected:
   ProcessHostTest() { std::filesystem::create_directories(folder_); }
   ~ProcessHostTest() override {
@@ -277,7 +277,7 @@ TEST_P(ProcessHostTest, CanLetAProcessDieWithItsParent) {
   }));
 }
 
-INSTANTIATE_TEST_SUITE_P(Kernels, ProcessHostTest, testing::Bool(),
+INSTANTIATE_TEST_SUITE_P(Kernels, ProcessHostTest, ::testing::Bool(),
                          [](const auto& kernel) { return kernel.param ? "New" : "Old"; });
 
 TEST(ProcStat, IsReadPastAnyNameOfAProgram) {

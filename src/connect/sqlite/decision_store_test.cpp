@@ -16,11 +16,11 @@ namespace {
 namespace fs = std::filesystem;
 using decision::DecisionRecord;
 
-class DecisionStoreTest : public testing::Test {
+class DecisionStoreTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    folder_ = fs::path(testing::TempDir()) /
-              ("penstock-store-" + std::string(testing::UnitTest::GetInstance()->current_test_info()->name()));
+    folder_ = fs::path(::testing::TempDir()) /
+              ("penstock-store-" + std::string(::testing::UnitTest::GetInstance()->current_test_info()->name()));
     fs::remove_all(folder_);
     fs::create_directories(folder_);
   }

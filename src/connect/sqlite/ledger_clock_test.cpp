@@ -20,7 +20,7 @@ using Entries = std::vector<Entry>;
 TEST(LedgerClock, UsesHaveTheTimeThatPassedSinceIfTheWallClockIsSet) {
   constexpr std::int64_t kHour = 3'600'000;
   for (const std::int64_t jump : {5 * kHour, -5 * kHour}) {
-    const fs::path folder = fs::path(testing::TempDir()) / "penstock-ledger-clock";
+    const fs::path folder = fs::path(::testing::TempDir()) / "penstock-ledger-clock";
     fs::remove_all(folder);
     fs::create_directories(folder);
     std::int64_t wall = 1'790'000'100'000, boot = 100 * kHour;

@@ -60,10 +60,10 @@ class CountedFlushes {
   sqlite3_vfs counted_;
 };
 
-class LedgerFlushTest : public testing::Test {
+class LedgerFlushTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    std::string name = testing::TempDir() + "penstock-ledger-flush-XXXXXX";
+    std::string name = ::testing::TempDir() + "penstock-ledger-flush-XXXXXX";
     ASSERT_NE(::mkdtemp(name.data()), nullptr);
     folder_ = name;
     auto store = LedgerStore::open((folder_ / "ledger.sqlite").string(), {.now_unix_ms = 1'790'000'100'000});

@@ -29,11 +29,11 @@ using ledger::testing::refused;
 constexpr std::int64_t kNowMs = 1'790'000'100'000;
 using Entries = std::vector<Entry>;
 
-class LedgerStoreTest : public testing::Test {
+class LedgerStoreTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    folder_ = fs::path(testing::TempDir()) /
-              ("penstock-ledger-" + std::string(testing::UnitTest::GetInstance()->current_test_info()->name()));
+    folder_ = fs::path(::testing::TempDir()) /
+              ("penstock-ledger-" + std::string(::testing::UnitTest::GetInstance()->current_test_info()->name()));
     fs::remove_all(folder_);
     fs::create_directories(folder_);
   }

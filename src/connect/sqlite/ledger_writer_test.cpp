@@ -33,11 +33,11 @@ LedgerWriterOptions batches_of(std::size_t entries) {
   return options;
 }
 
-class LedgerWriterTest : public testing::Test {
+class LedgerWriterTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    folder_ = fs::path(testing::TempDir()) /
-              ("penstock-writer-" + std::string(testing::UnitTest::GetInstance()->current_test_info()->name()));
+    folder_ = fs::path(::testing::TempDir()) /
+              ("penstock-writer-" + std::string(::testing::UnitTest::GetInstance()->current_test_info()->name()));
     fs::remove_all(folder_);
     fs::create_directories(folder_);
   }

@@ -342,7 +342,7 @@ class ReplayServer {
   std::thread thread_;
 };
 
-class ReplayTest : public testing::TestWithParam<bool> {
+class ReplayTest : public ::testing::TestWithParam<bool> {
  protected:
   ReplayTest() {
     socket.set(zmq::sockopt::linger, 0);

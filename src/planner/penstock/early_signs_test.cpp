@@ -7,7 +7,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-class EarlySigns : public testing::Test {
+class EarlySigns : public ::testing::Test {
  protected:
   EarlySigns() {
     slo.target = {2s, 50ms};

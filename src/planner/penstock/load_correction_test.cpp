@@ -15,7 +15,7 @@ double attainment(double load) { return std::clamp(1.0 - 4.0 * (load - 0.9), 0.1
 
 TrialCheck check_of(double trial, double observed) { return {1000.0, trial, observed}; }
 
-class LoadCorrectionTest : public testing::Test {
+class LoadCorrectionTest : public ::testing::Test {
  protected:
   // A fleet under this load in trials, and under `off` times as much in reality. Returns the difference of the last
   // check in points.
