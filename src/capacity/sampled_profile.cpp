@@ -10,11 +10,10 @@
 namespace penstock::capacity {
 namespace {
 
-constexpr std::uint32_t kLengthMax = 131'072;
 constexpr double kMsLeast = 1e-3;  // Times of a profile must be positive.
 
 // Returns low, low·√2, low·2, … high as ascending whole numbers; empty if high < low.
-std::vector<std::uint32_t> geometric(std::uint32_t low, double high) {
+std::vector<std::uint32_t> geometric(double low, double high) {
   std::vector<std::uint32_t> values;
   if (high < low) return values;
   for (double value = low; value < high; value *= std::sqrt(2.0)) {
@@ -70,17 +69,25 @@ double lone_ttft_ms(const engine::StepTimeModel& model, const EngineLimits& limi
 }
 
 engine::EngineProfile sample_profile(const engine::StepTimeModel& model, const EngineLimits& limits) {
-  const double longest = std::min<double>(kLengthMax, limits.kv_tokens);
+  SampleRange range;
+  range.sequences_max = 1.5 * limits.max_sequences;
+  return sample_profile(model, limits, range);
+}
+
+engine::EngineProfile sample_profile(const engine::StepTimeModel& model, const EngineLimits& limits,
+                                     const SampleRange& range) {
   engine::EngineProfile profile;
   profile.kv_tokens_max = std::floor(limits.kv_tokens);
-  for (const std::uint32_t length : geometric(16, longest)) {
+  for (const std::uint32_t length :
+       geometric(range.shortest_prompt, std::min(range.longest_prompt, limits.kv_tokens))) {
     const double alone = ms(model, chunk_shape(limits, 0, length, true));
     const double added = alone - decode_step_ms(model, limits, 1, length);
     profile.prefill.push_back({static_cast<double>(length), std::max(kMsLeast, added)});
   }
-  for (const std::uint32_t context : geometric(64, longest)) {
+  const double longest = std::min(range.longest_context, limits.kv_tokens);
+  for (const std::uint32_t context : geometric(range.shortest_context, longest)) {
     engine::DecodeLine line{static_cast<double>(context), {}};
-    const double most = std::min(1.5 * limits.max_sequences, limits.kv_tokens / context);
+    const double most = std::min(range.sequences_max, limits.kv_tokens / context);
     for (const std::uint32_t sequences : geometric(1, most))
       line.points.push_back({static_cast<double>(sequences) * context,
                              std::max(kMsLeast, decode_step_ms(model, limits, sequences, context))});

@@ -18,6 +18,15 @@ namespace penstock::capacity {
 // adds both, reproduces the time of a single prompt.
 [[nodiscard]] engine::EngineProfile sample_profile(const engine::StepTimeModel& model, const EngineLimits& limits);
 
+// The same within the range in which a model was measured. `sequences_max` is the most sequences at once.
+struct SampleRange {
+  double shortest_prompt = 16.0, longest_prompt = 131'072.0;
+  double shortest_context = 64.0, longest_context = 131'072.0;
+  double sequences_max = 0.0;
+};
+[[nodiscard]] engine::EngineProfile sample_profile(const engine::StepTimeModel& model, const EngineLimits& limits,
+                                                   const SampleRange& range);
+
 // Uses the fields that engine::read_profile() reads, plus "engine" as a description. Ends with a newline.
 [[nodiscard]] std::string profile_json(const engine::EngineProfile& profile, std::string_view engine);
 

@@ -4,7 +4,6 @@
 
 #include <csignal>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
@@ -15,9 +14,7 @@
 #include "load/reports.h"
 #include "load/setup.h"
 #include "net/descriptors.h"
-#include "net/fetch.h"
 #include "net/signals.h"
-#include "net/tls.h"
 #include "report/write_file.h"
 
 namespace penstock::cli {
@@ -25,26 +22,8 @@ namespace {
 
 constexpr core::Duration kLookInterval = std::chrono::seconds{1};
 constexpr int kLooksALine = 5;  // Lines without a terminal.
-constexpr core::Duration kModelsTime = std::chrono::seconds{10};
 
 // ---- before the run ------------------------------------------------------------------------------------------------
-
-core::Result<void> find_server(load::LoadSetup& setup) {
-  load::GeneratorOptions& generator = setup.options.generator;
-  if (auto numeric = net::Address::parse(setup.url.host, setup.url.port)) {
-    generator.address = *numeric;
-  } else {
-    auto resolved = net::Address::resolve(setup.url.host, setup.url.port);
-    if (!resolved) return tl::make_unexpected(resolved.error());
-    generator.address = resolved->front();
-  }
-  if (!setup.url.tls) return {};
-  auto tls = net::TlsContext::client(setup.options.tls_ca);
-  if (!tls) return tl::make_unexpected(tls.error());
-  generator.tls = *std::move(tls);
-  generator.tls_host = setup.url.host;
-  return {};
-}
 
 // A missing folder is reported before the run, not after it.
 core::Result<void> check_folders(const load::LoadSetup& setup) {
@@ -55,42 +34,6 @@ core::Result<void> check_folders(const load::LoadSetup& setup) {
       return core::environment_error(flag, "there is no folder " + folder.string());
   }
   return {};
-}
-
-core::Result<std::string> first_model(const net::FetchAnswer& answer) {
-  if (answer.status != 200) return core::environment_error("/v1/models", fmt::format("status {}", answer.status));
-  const auto json = nlohmann::json::parse(answer.body, nullptr, false);
-  const nlohmann::json::json_pointer place{"/data/0/id"};
-  if (!json.is_object() || !json.contains(place) || !json.at(place).is_string())
-    return core::environment_error("/v1/models", "the answer names no model");
-  return json.at(place).get<std::string>();
-}
-
-core::Result<std::string> request_model(net::Loop& loop, const load::LoadSetup& setup) {
-  const load::GeneratorOptions& generator = setup.options.generator;
-  const std::string authorization = "Bearer " + generator.dialect.senders.front().key;
-  net::FetchRequest request;
-  request.call.address = generator.address;
-  request.call.tls = generator.tls;
-  request.call.host = generator.tls_host;
-  request.call.head_time = request.call.silence = kModelsTime;
-  request.host_field = generator.dialect.host_field;
-  request.target = generator.dialect.path_prefix + "/v1/models";
-  if (!generator.dialect.senders.front().key.empty()) request.fields.push_back({"Authorization", authorization});
-  core::Result<std::string> model;
-  net::Client client{loop};
-  net::fetch(client, std::move(request), [&](core::Result<net::FetchAnswer> answer) {
-    model = answer.and_then(first_model);
-    loop.stop();
-  });
-  loop.run();
-  if (!model) {
-    core::Error error = model.error();
-    error.where = setup.url.host_field() + (error.where.empty() ? "" : " " + error.where);
-    error.hint = "name the server's --model if it cannot be asked for it";
-    return tl::make_unexpected(std::move(error));
-  }
-  return model;
 }
 
 // ---- while it runs -------------------------------------------------------------------------------------------------
@@ -183,25 +126,27 @@ int generate_load(const Arguments& arguments) {
   auto setup = load::make_load_setup(made, parsed->operands.front(), *parsed);
   if (!setup) return report_input_error(setup.error());
   if (const auto checked = check_folders(*setup); !checked) return report_error(checked.error());
-  if (const auto found = find_server(*setup); !found) return report_error(found.error());
+  load::GeneratorOptions& generator = setup->options.generator;
+  if (const auto found = load::find_server(setup->url, setup->options.endpoint, generator); !found)
+    return report_error(found.error());
 
   net::prepare_descriptors(1 << 14);
   net::Loop loop;
-  setup->options.generator.dialect.model = setup->options.model;
-  if (setup->options.model.empty()) {
-    auto model = request_model(loop, *setup);
+  generator.dialect.model = setup->options.endpoint.model;
+  if (generator.dialect.model.empty()) {
+    auto model = load::request_model(loop, generator, {});
     if (!model) return report_error(model.error());
-    setup->options.generator.dialect.model = *std::move(model);
+    generator.dialect.model = std::move(model->id);
   }
   std::vector<std::string> tenants;
-  for (const load::Sender& sender : setup->options.generator.dialect.senders) tenants.push_back(sender.name);
+  for (const load::Sender& sender : generator.dialect.senders) tenants.push_back(sender.name);
   load::Tally tally{std::move(tenants)};
   load::RunSummary run = run_load(loop, *setup, tally);
   run.target = parsed->operands.front();
-  run.model = setup->options.generator.dialect.model;
+  run.model = generator.dialect.model;
   run.traffic = setup->traffic;
   run.command = command_line(usage, *parsed, {"--api-key", "--tenant"});
-  run.max_in_flight = setup->options.generator.max_in_flight;
+  run.max_in_flight = generator.max_in_flight;
   run.verdicts = load::check_expectations(setup->options.expectations, tally);
   if (const int code = print(load::render_table(run, tally)); code != kGood) return code;
   if (const auto written = write_files(*setup, run, tally); !written) return report_error(written.error());

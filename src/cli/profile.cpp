@@ -1,27 +1,21 @@
-// `penstock profile`: prints a step-time model as tables, and writes it as a profile.
-#include <fmt/format.h>
-
+// `penstock profile`: prints a step-time model or a live endpoint as tables, and writes it as a profile.
 #include <algorithm>
-#include <optional>
-#include <vector>
+#include <array>
 
 #include "capacity/sampled_profile.h"
-#include "capacity/token_formula.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/console.h"
+#include "cli/profile_endpoint.h"
+#include "cli/profile_page.h"
 #include "configuration/configuration.h"
 #include "options/values.h"
 #include "replay/setup.h"
-#include "report/format.h"
-#include "report/grid.h"
 #include "report/write_file.h"
 
 namespace penstock::cli {
 namespace {
 
-constexpr std::uint32_t kLengths[] = {128, 512, 2048, 8192, 32'768};
-constexpr std::uint32_t kSequences[] = {1, 4, 16, 64, 256, 1024};
 constexpr std::uint64_t kTokensMax = 10'000'000;
 
 struct ProfileOptions {
@@ -29,6 +23,7 @@ struct ProfileOptions {
   std::uint64_t input = 2000, output = 200;
   double cached = 0.0;
   std::string json;
+  EndpointProfileOptions endpoint;
 };
 
 options::Table table_of(ProfileOptions& made) {
@@ -43,6 +38,7 @@ options::Table table_of(ProfileOptions& made) {
   table.add({"", "--output", "output tokens of a request, on average"}, count(made.output, 1, kTokensMax))
       .placeholder("TOKENS");
   table.add({"", "--cached", "share of the prompt tokens that are found in the cache"}, share(made.cached));
+  add_endpoint_profile(table, made.endpoint);
   table.group("Output");
   table.add({"", "--json", "write the profile to this file"}, text(made.json)).placeholder("FILE");
   return table;
@@ -52,115 +48,59 @@ Usage profile_usage(const options::Table& table) {
   Usage usage;
   usage.command = "profile";
   usage.summary =
-      "Shows how long a step-time model's prompts and decode steps take, and what one replica carries within the SLO.\n"
-      "With --json it writes the model as a measured profile, which --engine reads.";
+      "Shows how long prompts and decode steps take, and what one replica carries within the SLO: of a step-time "
+      "model,\n"
+      "or of a live OpenAI-compatible endpoint, which it measures. With --json it writes a profile that --engine "
+      "reads.";
+  usage.operand = "[URL]";
   usage.flags = flags_of(table);
   usage.notes =
+      "An endpoint must be one idle replica. With --json, measurements are kept in FILE.partial until they are "
+      "complete,\n"
+      "and the same command continues them.\n\n"
       "Examples:\n"
+      "  penstock profile http://127.0.0.1:8000 --json engine.json --slo ttft=1s,itl=30ms --input 4000\n"
       "  penstock profile --engine roofline:llama-3.1-8b,h100 --slo ttft=1s,itl=30ms --input 4000\n"
       "  penstock profile --engine polynomial --json engine.json\n"
       "  penstock replay trace.csv --engine engine.json\n";
   return usage;
 }
 
-struct ProfileRequest {
-  simulation::RunOptions options;
-  capacity::TrafficShape traffic;
-  capacity::EngineLimits limits;
-
-  [[nodiscard]] const engine::StepTimeModel& model() const { return *options.pools.front().step_time; }
-};
-
-core::Result<ProfileRequest> make_request(const ProfileOptions& made) {
+core::Result<ProfiledReplica> make_replica(const ProfileOptions& made) {
   if (made.cached >= 1.0) return core::invalid_input("--cached", "must be below 1", "one token at least is computed");
-  ProfileRequest request;
-  request.traffic = {static_cast<double>(made.input), static_cast<double>(made.output), made.cached};
+  ProfiledReplica replica;
+  replica.traffic = {static_cast<double>(made.input), static_cast<double>(made.output), made.cached};
   auto options = replay::make_run_options(made.run);
   if (!options) return tl::make_unexpected(options.error());
-  request.options = *std::move(options);
-  const engine::EngineConfig& engine = request.options.pools.front().engine;
-  request.limits = {static_cast<double>(engine.max_sequences), static_cast<double>(engine.max_batched_tokens),
+  replica.slo = options->slo;
+  replica.model = options->pools.front().step_time;
+  const engine::EngineConfig& engine = options->pools.front().engine;
+  replica.limits = {static_cast<double>(engine.max_sequences), static_cast<double>(engine.max_batched_tokens),
                     static_cast<double>(engine.block_tokens) * engine.kv_blocks};
-  return request;
+  replica.assumptions = replay::kv_assumptions(options->pools.front());
+  return replica;
 }
 
-// ---- the table ------------------------------------------------------------------------------------------------------
-
-using Rows = std::vector<std::vector<std::string>>;
-constexpr std::size_t kIndent = 2;
-
-std::vector<std::uint32_t> lengths(const ProfileRequest& request) {
-  std::vector<std::uint32_t> fitting;
-  for (const std::uint32_t length : kLengths)
-    if (length <= request.limits.kv_tokens) fitting.push_back(length);
-  return fitting;
-}
-
-std::string prompts_table(const ProfileRequest& request) {
-  Rows rows{{"prompt tokens"}, {"TTFT"}};
-  for (const std::uint32_t length : lengths(request)) {
-    rows[0].push_back(report::format_count(length));
-    rows[1].push_back(report::format_milliseconds(capacity::lone_ttft_ms(request.model(), request.limits, length)));
+// Flags that only a model or only an endpoint reads.
+core::Result<void> check_flags(const Parsed& parsed, const options::Table& table, bool has_url) {
+  constexpr std::array kOfBoth{"--block-size", "--kv-blocks", "--max-sequences", "--max-batched-tokens"};
+  for (const options::Option& option : table.options()) {
+    const std::string_view flag = option.names.flag;
+    if (!parsed.has(flag)) continue;
+    if (!has_url && option.group.starts_with("Endpoint"))
+      return core::invalid_input(std::string{flag}, "needs the URL of an endpoint");
+    if (has_url && option.group == "Engine" && std::find(kOfBoth.begin(), kOfBoth.end(), flag) == kOfBoth.end())
+      return core::invalid_input(std::string{flag}, "does not go together with the URL of an endpoint");
   }
-  return "One prompt on an idle engine\n" + report::aligned(rows, kIndent);
+  return {};
 }
 
-std::string decode_table(const ProfileRequest& request) {
-  Rows rows{{"ITL of sequences"}};
-  for (const std::uint32_t length : lengths(request)) rows[0].push_back(report::format_count(length) + " tokens");
-  for (const std::uint32_t sequences : kSequences) {
-    if (sequences > request.limits.max_sequences) break;
-    rows.push_back({report::format_count(sequences)});
-    for (const std::uint32_t length : lengths(request)) {
-      const bool fits = static_cast<double>(sequences) * length <= request.limits.kv_tokens;
-      rows.back().push_back(fits ? report::format_milliseconds(
-                                       capacity::decode_step_ms(request.model(), request.limits, sequences, length))
-                                 : "");
-    }
-  }
-  return "A step that only decodes, by sequences at once and their length; empty: more than the KV cache holds\n" +
-         report::aligned(rows, kIndent);
-}
-
-std::string capacity_table(const ProfileRequest& request) {
-  using report::format_quantity;
-  Rows rows{{"replica", "requests/s", "C_in tokens/s", "C_out tokens/s", "decode at once", "p95 TTFT", "p95 ITL"}};
-  for (const signals::Role role : {signals::Role::kAggregated, signals::Role::kPrefill, signals::Role::kDecode}) {
-    capacity::CapacityOptions options;
-    options.role = role;
-    const auto found =
-        capacity::token_capacity(request.model(), request.traffic, request.limits, request.options.slo, options);
-    rows.push_back({signals::to_string(role)});
-    if (!found) {
-      rows.back().insert(rows.back().end(), {"none", "", "", "", "", ""});
-      continue;
-    }
-    const auto milliseconds = [](double ms) { return ms > 0.0 ? report::format_milliseconds(ms) : std::string{}; };
-    rows.back().insert(rows.back().end(),
-                       {format_quantity(found->requests_per_s), format_quantity(found->tokens.input_tokens_per_s),
-                        format_quantity(found->tokens.output_tokens_per_s),
-                        found->concurrency > 0.0 ? format_quantity(found->concurrency) : "",
-                        milliseconds(found->ttft_ms), milliseconds(found->itl_ms)});
-  }
-  return fmt::format(
-             "What a replica carries within TTFT {} and ITL {}: {} prompt tokens ({} cached), {} output tokens\n",
-             options::format_duration(request.options.slo.ttft), options::format_duration(request.options.slo.itl),
-             report::format_count(static_cast<std::uint64_t>(request.traffic.input_tokens)),
-             report::format_share(request.traffic.cached_share),
-             report::format_count(static_cast<std::uint64_t>(request.traffic.output_tokens))) +
-         report::aligned(rows, kIndent);
-}
-
-std::string page(const ProfileRequest& request) {
-  const std::string engine =
-      fmt::format("{}: KV cache of {} tokens, {} sequences at once, {} tokens an iteration\n\n",
-                  report::printable(request.model().description()),
-                  report::format_count(static_cast<std::uint64_t>(request.limits.kv_tokens)),
-                  report::format_count(static_cast<std::uint64_t>(request.limits.max_sequences)),
-                  report::format_count(static_cast<std::uint64_t>(request.limits.max_batched_tokens)));
-  const std::string assumed = replay::kv_assumptions(request.options.pools.front());
-  return engine + (assumed.empty() ? "" : assumed + "\n\n") + prompts_table(request) + "\n" + decode_table(request) +
-         "\n" + capacity_table(request);
+GivenLimits limits_given(const Parsed& parsed, const capacity::EngineLimits& limits) {
+  GivenLimits given;
+  if (parsed.has("--max-sequences")) given.max_sequences = limits.max_sequences;
+  if (parsed.has("--max-batched-tokens")) given.max_batched_tokens = limits.max_batched_tokens;
+  if (parsed.has("--kv-blocks")) given.kv_tokens = limits.kv_tokens;
+  return given;
 }
 
 }  // namespace
@@ -176,17 +116,22 @@ int profile(const Arguments& arguments) {
   configuration::check_engine(pool.engine, {}, *read);
   configuration::settle_kv_blocks(pool.engine, pool.step_time_model, "engine.kv_blocks", *read);
   if (!read->good()) return report_error(read->problems());
-  const auto request = make_request(made);
-  if (!request) return report_input_error(request.error());
+  if (const auto checked = check_flags(*parsed, table, !parsed->operands.empty()); !checked)
+    return report_input_error(checked.error());
+  const auto replica = make_replica(made);
+  if (!replica) return report_input_error(replica.error());
+  if (!parsed->operands.empty())
+    return profile_endpoint(parsed->operands.front(), made.endpoint, *parsed, limits_given(*parsed, replica->limits),
+                            *replica, made.json);
   if (!made.json.empty()) {
-    const engine::EngineProfile sampled = capacity::sample_profile(request->model(), request->limits);
+    const engine::EngineProfile sampled = capacity::sample_profile(*replica->model, replica->limits);
     if (sampled.prefill.empty() || sampled.decode.empty())
       return report_input_error(
           {core::ErrorCode::kInvalidInput, "--kv-blocks", "is too small a KV cache to profile", {}});
-    const auto written = report::write_file(made.json, capacity::profile_json(sampled, request->model().description()));
+    const auto written = report::write_file(made.json, capacity::profile_json(sampled, replica->model->description()));
     if (!written) return report_error(written.error());
   }
-  return print(page(*request));
+  return print(profile_page(*replica));
 }
 
 }  // namespace penstock::cli

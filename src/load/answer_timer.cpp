@@ -99,6 +99,7 @@ void AnswerTimer::close(Outcome outcome, std::string reason, core::Duration now)
   record_.tokens = watch_.text_events();
   if (const auto& usage = watch_.usage()) {
     record_.tokens = usage->completion_tokens;
+    record_.prompt_tokens = usage->prompt_tokens;
     record_.cached_tokens = usage->cached_tokens;
   }
 }

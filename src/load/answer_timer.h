@@ -33,7 +33,7 @@ struct RequestRecord {
   std::uint32_t text_events = 0;
   // From the usage if the server reports it, otherwise the number of events with text.
   std::uint32_t tokens = 0;
-  std::uint32_t cached_tokens = 0;
+  std::uint32_t prompt_tokens = 0, cached_tokens = 0;  // From the usage; 0 without it.
   Outcome outcome = Outcome::kOk;
   std::string reason;  // Reason of a failure, identical for the same cause; empty for kOk.
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <utility>
 
 #include "configuration/traces.h"
@@ -161,19 +160,11 @@ void add_requests(options::Table& table, LoadOptions& made) {
 void add_server(options::Table& table, LoadOptions& made) {
   using namespace options;
   table.group("Server");
-  table.add({"", "--model", "model of the requests"}, text(made.model))
-      .placeholder("NAME")
-      .by_default("the first of /v1/models");
-  table.add({"", "--api-key", "sent as a bearer token"}, word(made.api_key, kApiKeyBytesMax))
-      .placeholder("KEY")
-      .by_default("the variable OPENAI_API_KEY");
+  add_endpoint(table, made.endpoint);
   table
       .add({"", "--tenant", "several keys, each with a share of the requests; may be given more than once"},
            tenants(made))
       .placeholder("NAME=KEY:SHARE");
-  table.add({"", "--tls-ca", "certificates that are trusted, for https"}, text(made.tls_ca))
-      .placeholder("FILE")
-      .by_default("the system's");
   table.group("Limits");
   table
       .add({"", "--max-in-flight",
@@ -214,13 +205,9 @@ core::Result<void> check_profile(const LoadOptions& options) {
 }
 
 core::Result<void> set_senders(LoadOptions& options, const options::Arguments& given) {
-  std::string key = options.api_key;
-  if (const char* variable = std::getenv("OPENAI_API_KEY"); variable != nullptr && !given.has("--api-key")) {
-    key = variable;
-    if (const auto word = options::parse_word(key, options::kApiKeyBytesMax); !word && !key.empty())
-      return tl::make_unexpected(wrong("OPENAI_API_KEY", word.error().what));
-  }
-  options.generator.dialect.senders = {load::Sender{"default", key}};
+  auto key = api_key_of(options.endpoint, given);
+  if (!key) return tl::make_unexpected(key.error());
+  options.generator.dialect.senders = {load::Sender{"default", *std::move(key)}};
   if (options.tenants.empty()) return {};
   if (options.tenants.size() > kTenantsMax)
     return tl::make_unexpected(wrong("--tenant", fmt::format("at most {} are allowed", kTenantsMax)));
@@ -366,11 +353,9 @@ core::Result<LoadSetup> make_load_setup(LoadOptions from, const std::string& url
   LoadSetup setup;
   setup.options = std::move(from);
   LoadOptions& options = setup.options;
-  const auto parsed = net::parse_url(url);
+  auto parsed = parse_endpoint(url);
   if (!parsed) return tl::make_unexpected(parsed.error());
-  setup.url = *parsed;
-  // Clients are often configured with ".../v1", so that is accepted.
-  if (setup.url.path == "/v1" || setup.url.path.ends_with("/v1")) setup.url.path.resize(setup.url.path.size() - 3);
+  setup.url = *std::move(parsed);
   if (auto checked = check_profile(options); !checked) return tl::make_unexpected(checked.error());
   if (given.has("--profile") && !given.has("--duration")) options.duration = options.period;
   if (const auto set = set_senders(options, given); !set) return tl::make_unexpected(set.error());

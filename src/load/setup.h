@@ -9,6 +9,7 @@
 
 #include "configuration/configuration.h"
 #include "load/arrivals.h"
+#include "load/endpoint.h"
 #include "load/expectation.h"
 #include "load/generator.h"
 #include "load/request_mix.h"
@@ -25,7 +26,8 @@ struct LoadOptions {
   std::vector<load::Expectation> expectations;
   std::vector<load::Sender> tenants;
   std::vector<double> tenant_shares;
-  std::string model, api_key, tls_ca, json, html;
+  load::EndpointOptions endpoint;
+  std::string json, html;
 
   std::uint64_t seed = 1, requests_max = 0;
   core::Duration duration = std::chrono::minutes{1};

@@ -63,7 +63,9 @@ core::Result<void> check_operands(const Usage& usage, const std::vector<std::str
   if (usage.operand.empty() && !operands.empty())
     return wrong({}, "unexpected argument " + quote(operands[0]),
                  fmt::format("`penstock {}` takes flags only", usage.command));
-  if (!usage.operand.empty() && !usage.many_operands && operands.size() != 1)
+  // An operand in brackets, such as "[URL]", may be left out.
+  const bool is_left_out = usage.operand.starts_with('[') && operands.empty();
+  if (!usage.operand.empty() && !usage.many_operands && !is_left_out && operands.size() != 1)
     return wrong(
         {}, fmt::format("`penstock {}` takes one {}, there are {}", usage.command, usage.operand, operands.size()));
   return {};

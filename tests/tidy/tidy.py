@@ -25,6 +25,7 @@ MAY_USE = {
     "signals": ["core", "telemetry"],
     "decision": ["core", "signals"],
     "capacity": ["core", "engine", "signals"],
+    "profiling": ["core", "telemetry", "engine"],
     "forecast": ["core"],
     "planner": ["core", "signals", "decision", "capacity", "forecast"],
     "actuation": ["core", "decision"],
