@@ -38,8 +38,8 @@ TEST(PeerRuns, NameTheLineThatIsWrong) {
 }
 
 TEST(PeerComparison, ShowsNoDifferenceToItself) {
-  const auto workload = testing::random_workload(200, 10.0);
-  RunOptions run_options = testing::options(testing::pool(2));
+  const auto workload = simulation::testing::random_workload(200, 10.0);
+  RunOptions run_options = simulation::testing::options(simulation::testing::pool(2));
   auto policy = planner::make_policy("static", {});
   const auto ours = run(workload, **policy, run_options);
   PeerRun peer{"mooncake",

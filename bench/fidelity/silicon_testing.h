@@ -31,8 +31,10 @@ inline std::string made_up_csv(const engine::RooflineEfficiency& figures) {
   for (const char* model : {"llama-3.1-8b", "qwen3-32b"}) {
     for (const char* gpu : {"h100_sxm", "h200_sxm"}) {
       for (const std::uint32_t gpus : {2U, 4U}) {
-        const engine::RooflineSpec spec{engine::find_model(model), engine::find_gpu(gpu), gpus, 1,
-                                        engine::Precision::kFp8,   engine::Backend::kVllm};
+        const engine::RooflineSpec spec{.model = engine::find_model(model),
+                                        .gpu = engine::find_gpu(gpu),
+                                        .tensor_parallel = gpus,
+                                        .precision = engine::Precision::kFp8};
         for (const std::uint32_t input : {512U, 2048U, 6000U}) {
           for (const std::uint32_t concurrency : {1U, 4U, 16U, 64U, 128U}) {
             const ServingEstimate estimate =
