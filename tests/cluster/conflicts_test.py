@@ -69,7 +69,7 @@ class Conflicts(PodsThatServe):
         name = "annotated"
         gateway, planner = self.begin(name, 2)
         self.reaches(planner, gateway, 3)
-        self.change(name, 1, 0.03)
+        self.change(name, 1, 0.005)
         for replicas in (4, 2, 3):
             self.reaches(planner, gateway, replicas)
         print(f"{len(self.conflicts(name))} conflicts", file=sys.stderr)
