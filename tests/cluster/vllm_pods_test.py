@@ -72,7 +72,7 @@ class VllmPods(PodsThatServe):
         planner.target(1)
         until("1 pod", lambda: self.phases(gateway) == ["serving"], kinds.START_SECONDS)
         clients.end()
-        (marked,) = [event for event in planner.events("replica_step") if event["step"] == "mark"]
+        *_, marked = [event for event in planner.events("replica_step") if event["step"] == "mark"]
         waited_for = [stream for stream in clients.streams if stream.replica == marked["replica"] and stream.ended_at > seconds_of(marked["time"])]
         usage = gateway.overview()["usage"]
         broken = [stream for stream in clients.streams if not is_whole(stream)]
