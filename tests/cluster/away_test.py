@@ -61,7 +61,11 @@ class Away(PodsThatServe):
             self.reaches(planner, gateway, replicas)
         broken = clients.end()
         self.assertEqual(broken, [])
-        self.assertEqual([write["replicas"] for write in self.cluster.scale_writes("cut-watches") if write["status"] == 200][-4:], [3, 2, 4, 1])
+        written = [write["replicas"] for write in self.cluster.scale_writes("cut-watches") if write["status"] == 200]
+        # The way down to 1 takes a step for each pod whose streams end at another time.
+        last = written[written.index(4):]
+        self.assertEqual(written[:written.index(4)][-2:], [3, 2])
+        self.assertEqual((last, last[-1]), (sorted(set(last), reverse=True), 1))
 
 
 def connections():
