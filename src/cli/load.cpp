@@ -3,13 +3,13 @@
 #include <unistd.h>
 
 #include <csignal>
-#include <filesystem>
 #include <optional>
 #include <utility>
 
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/console.h"
+#include "cli/outputs.h"
 #include "load/live_view.h"
 #include "load/reports.h"
 #include "load/setup.h"
@@ -25,15 +25,9 @@ constexpr int kLooksALine = 5;  // Lines without a terminal.
 
 // ---- before the run ------------------------------------------------------------------------------------------------
 
-// A missing folder is reported before the run, not after it.
-core::Result<void> check_folders(const load::LoadSetup& setup) {
-  for (const auto& [flag, path] : {std::pair{"--json", setup.options.json}, {"--html", setup.options.html}}) {
-    const std::filesystem::path folder = std::filesystem::path{path}.parent_path();
-    std::error_code error;
-    if (!path.empty() && !folder.empty() && !std::filesystem::is_directory(folder, error))
-      return core::environment_error(flag, "there is no folder " + folder.string());
-  }
-  return {};
+core::Result<void> check_folders(const load::LoadOptions& options) {
+  if (auto checked = check_output_folder("--json", options.json); !checked) return checked;
+  return check_output_folder("--html", options.html);
 }
 
 // ---- while it runs -------------------------------------------------------------------------------------------------
@@ -125,7 +119,7 @@ int generate_load(const Arguments& arguments) {
   if (const auto read = read_flags(table, *parsed); !read) return read.error();
   auto setup = load::make_load_setup(made, parsed->operands.front(), *parsed);
   if (!setup) return report_input_error(setup.error());
-  if (const auto checked = check_folders(*setup); !checked) return report_error(checked.error());
+  if (const auto checked = check_folders(setup->options); !checked) return report_error(checked.error());
   load::GeneratorOptions& generator = setup->options.generator;
   if (const auto found = load::find_server(setup->url, setup->options.endpoint, generator); !found)
     return report_error(found.error());

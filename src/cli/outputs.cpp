@@ -134,6 +134,13 @@ core::Result<void> check_decision_log(const std::string& path) {
 
 }  // namespace
 
+core::Result<void> check_output_folder(const char* flag, const std::string& path) {
+  const fs::path folder = fs::path{path}.parent_path();
+  std::error_code error;
+  if (path.empty() || folder.empty() || fs::is_directory(folder, error)) return {};
+  return core::environment_error(flag, "there is no folder " + folder.string());
+}
+
 core::Result<void> check_outputs(const configuration::OutputOptions& output, const std::vector<std::string>& inputs) {
   for (const Output& each : outputs_of(output))
     if (auto checked = check(each, inputs); !checked) return checked;

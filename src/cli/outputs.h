@@ -1,4 +1,4 @@
-// The output files of a replay, which are checked before the first run and written after the last.
+// Output files: checks before a run, and those of a replay, which are written after the last run.
 #pragma once
 
 #include <string>
@@ -15,6 +15,9 @@ namespace penstock::cli {
 // permission (system error), and an output that is also an input (invalid input).
 [[nodiscard]] core::Result<void> check_outputs(const configuration::OutputOptions& options,
                                                const std::vector<std::string>& inputs);
+
+// Checks that the folder of a file exists before the work whose result is written to it. Errors name the flag.
+[[nodiscard]] core::Result<void> check_output_folder(const char* flag, const std::string& path);
 
 // Checks that a run of that length produces no more reports than the limit of one folder. Errors are invalid input.
 [[nodiscard]] core::Result<void> check_report_interval(const configuration::OutputOptions& options, core::Duration run);

@@ -11,6 +11,7 @@
 
 #include "capacity/sampled_profile.h"
 #include "cli/console.h"
+#include "cli/outputs.h"
 #include "core/random.h"
 #include "engine/step_time_models.h"
 #include "engine/table.h"
@@ -27,7 +28,6 @@
 namespace penstock::cli {
 namespace {
 
-constexpr core::Duration kFetchTime = std::chrono::seconds{10};
 constexpr core::Duration kIdleTime = std::chrono::seconds{3};  // Gauges of engines lag behind their requests.
 constexpr core::Duration kIdleInterval = std::chrono::milliseconds{100};
 constexpr core::Duration kLineInterval = std::chrono::seconds{5};  // Progress without a terminal.
@@ -45,22 +45,7 @@ class Endpoint {
       : loop_{loop}, generator_{generator}, client_{loop}, sender_{loop, generator} {}
 
   core::Result<net::FetchAnswer> get(std::string_view path) {
-    const std::string authorization = "Bearer " + generator_.dialect.senders.front().key;
-    net::FetchRequest request;
-    request.call.address = generator_.address;
-    request.call.tls = generator_.tls;
-    request.call.host = generator_.tls_host;
-    request.call.head_time = request.call.silence = kFetchTime;
-    request.host_field = generator_.dialect.host_field;
-    request.target = generator_.dialect.path_prefix + std::string{path};
-    if (!generator_.dialect.senders.front().key.empty()) request.fields.push_back({"Authorization", authorization});
-    core::Result<net::FetchAnswer> result;
-    net::fetch(client_, std::move(request), [&](core::Result<net::FetchAnswer> answer) {
-      result = std::move(answer);
-      loop_.stop();
-    });
-    loop_.run();
-    return result;
+    return load::get_from_server(loop_, client_, generator_, path);
   }
 
   // Empty if the endpoint exposes no metrics of a known engine.
@@ -310,13 +295,6 @@ core::Result<load::GeneratorOptions> generator_of(const net::Url& url, const End
   return generator;
 }
 
-core::Result<void> check_folder(const std::string& json) {
-  const std::filesystem::path folder = std::filesystem::path{json}.parent_path();
-  std::error_code error;
-  if (json.empty() || folder.empty() || std::filesystem::is_directory(folder, error)) return {};
-  return core::environment_error("--json", "there is no folder " + folder.string());
-}
-
 std::string summary(const Run& run) {
   const profiling::Progress progress = run.profiler.progress();
   std::string text =
@@ -357,7 +335,7 @@ int profile_endpoint(const std::string& url, const EndpointProfileOptions& optio
                      const GivenLimits& given, ProfiledReplica replica, const std::string& json) {
   const auto address = load::parse_endpoint(url);
   if (!address) return report_input_error(address.error());
-  if (const auto checked = check_folder(json); !checked) return report_error(checked.error());
+  if (const auto checked = check_output_folder("--json", json); !checked) return report_error(checked.error());
   auto generator = generator_of(*address, options, parsed);
   if (!generator) return report_input_error(generator.error());
   net::prepare_descriptors(1 << 14);

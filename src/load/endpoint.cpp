@@ -5,14 +5,14 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
-#include "net/fetch.h"
+#include "net/client.h"
 #include "net/tls.h"
 #include "options/values.h"
 
 namespace penstock::load {
 namespace {
 
-constexpr core::Duration kModelsTime = std::chrono::seconds{10};
+constexpr core::Duration kAnswerTime = std::chrono::seconds{10};
 constexpr std::uint64_t kContextTokensMax = 1'000'000'000;
 
 core::Result<ServedModel> model_of(const net::FetchAnswer& answer, const std::string& name) {
@@ -77,23 +77,32 @@ core::Result<void> find_server(const net::Url& url, const EndpointOptions& optio
   return {};
 }
 
-core::Result<ServedModel> request_model(net::Loop& loop, const GeneratorOptions& generator, const std::string& name) {
-  const std::string authorization = "Bearer " + generator.dialect.senders.front().key;
+core::Result<net::FetchAnswer> get_from_server(net::Loop& loop, net::Client& client, const GeneratorOptions& generator,
+                                               std::string_view path) {
+  const std::string& key = generator.dialect.senders.front().key;
   net::FetchRequest request;
   request.call.address = generator.address;
   request.call.tls = generator.tls;
   request.call.host = generator.tls_host;
-  request.call.head_time = request.call.silence = kModelsTime;
+  request.call.head_time = request.call.silence = kAnswerTime;
   request.host_field = generator.dialect.host_field;
-  request.target = generator.dialect.path_prefix + "/v1/models";
-  if (!generator.dialect.senders.front().key.empty()) request.fields.push_back({"Authorization", authorization});
-  core::Result<ServedModel> model;
-  net::Client client{loop};
+  request.target = generator.dialect.path_prefix + std::string{path};
+  const std::string authorization = "Bearer " + key;
+  if (!key.empty()) request.fields.push_back({"Authorization", authorization});
+  core::Result<net::FetchAnswer> result;
   net::fetch(client, std::move(request), [&](core::Result<net::FetchAnswer> answer) {
-    model = answer.and_then([&](const net::FetchAnswer& found) { return model_of(found, name); });
+    result = std::move(answer);
     loop.stop();
   });
   loop.run();
+  return result;
+}
+
+core::Result<ServedModel> request_model(net::Loop& loop, const GeneratorOptions& generator, const std::string& name) {
+  net::Client client{loop};
+  auto model = get_from_server(loop, client, generator, "/v1/models").and_then([&](const net::FetchAnswer& answer) {
+    return model_of(answer, name);
+  });
   if (!model) {
     core::Error error = model.error();
     error.where = generator.dialect.host_field + (error.where.empty() ? "" : " " + error.where);

@@ -3,9 +3,11 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "load/generator.h"
 #include "net/address.h"
+#include "net/fetch.h"
 #include "options/arguments.h"
 #include "options/table.h"
 
@@ -23,6 +25,10 @@ void add_endpoint(options::Table& table, EndpointOptions& options);
 // Sets the address and TLS. Blocks while a name is resolved.
 [[nodiscard]] core::Result<void> find_server(const net::Url& url, const EndpointOptions& options,
                                              GeneratorOptions& generator);
+
+// Requests a path of the server with GET. Runs the loop until the answer is there.
+[[nodiscard]] core::Result<net::FetchAnswer> get_from_server(net::Loop& loop, net::Client& client,
+                                                             const GeneratorOptions& generator, std::string_view path);
 
 struct ServedModel {
   std::string id;

@@ -77,24 +77,11 @@ class Clocks(PodsThatServe):
         self.assertEqual(len(leaders), 1)
         return leaders[0]
 
-    def check_writers(self, name):
-        """By the API server's audit log only the holder of the Lease has written the number of replicas."""
-        holder, writers = None, []
-        for write in self.cluster.writes(name):
-            if write["status"] >= 300 or write["user"] not in self.planners:
-                continue
-            if write["is_lease"]:
-                holder = write["user"]
-            else:
-                self.assertEqual(write["user"], holder)
-                writers.append((write["user"], write["replicas"]))
-        return writers
-
     def ends_well(self, name, leader, gateway):
         for planner in self.planners.values():
             planner.target(4)
         until("4 pods", lambda: self.phases(gateway) == ["serving"] * 4)
-        self.assertEqual(self.check_writers(name)[-1], (leader, 4))
+        self.assertEqual(self.cluster.planner_writes(self, name, self.planners)[-1], (leader, 4))
 
     def test_the_wall_clock_of_the_leader_jumps(self):
         name = "wall-clock"
@@ -102,7 +89,7 @@ class Clocks(PodsThatServe):
         # While the clock is behind, the certificate of the API server, which is new, is not valid yet.
         for offset_s in (HOUR_S, -HOUR_S, 0):
             self.assertEqual(self.jump(name, offset_s), "first", "times within the Lease are not read")
-        self.assertEqual(self.check_writers(name), [])
+        self.assertEqual(self.cluster.planner_writes(self, name, self.planners), [])
         self.ends_well(name, "first", gateway)
 
     def test_all_clocks_of_the_leader_jump(self):

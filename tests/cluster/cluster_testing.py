@@ -157,6 +157,19 @@ class Cluster:
     def scale_writes(self, namespace):
         return [write for write in self.writes(namespace) if not write["is_lease"]]
 
+    def planner_writes(self, test, namespace, accounts):
+        """The writes of a number of replicas by planners with these accounts; only the holder of their Lease may have written."""
+        holder, writes = None, []
+        for write in self.writes(namespace):
+            if write["status"] >= 300 or write["user"] not in accounts:
+                continue
+            if write["is_lease"]:
+                holder = write["user"]
+            else:
+                test.assertEqual(write["user"], holder)
+                writes.append((write["user"], write["replicas"]))
+        return writes
+
     def scaled_at(self, namespace, replicas, since):
         """The first time after `since` at which /scale was written with this number of replicas; None if it was not."""
         return next((write["at"] for write in self.scale_writes(namespace)

@@ -70,15 +70,7 @@ class Leases(unittest.TestCase):
 
     def check_writers(self):
         """By the API server's audit log only the holder of the Lease has written, and the number of replicas is from planners only."""
-        holder, writers = None, []
-        for write in self.cluster.writes(self.namespace):
-            if write["status"] >= 300 or write["user"] not in self.accounts:
-                continue
-            if write["is_lease"]:
-                holder = write["user"]
-            else:
-                self.assertEqual(write["user"], holder)
-                writers.append((write["user"], write["replicas"]))
+        writers = self.cluster.planner_writes(self, self.namespace, self.accounts)
         self.assertEqual(writers, [("first", 2), ("second", 4)])
         fields = self.cluster.get("deployment", "chat", "-n", self.namespace, "--show-managed-fields")["metadata"]["managedFields"]
         self.assertEqual([each["manager"] for each in fields if "f:replicas" in each["fieldsV1"].get("f:spec", {})], ["penstock"])

@@ -3,45 +3,21 @@
 
 import http.server
 import json
-import os
 import re
 import signal
-import subprocess
-import tempfile
 import threading
 import time
 import unittest
-from pathlib import Path
 
-from live_testing import KILL, PROGRAM, SECONDS, Engine, ask, until
+from command_testing import CommandTest
+from live_testing import KILL, Engine, ask, until
 
 # An iteration takes 20 ms, and 0.05 ms for each prompt token.
 STEADY = ("--engine", "linear:20,0,0.05,0")
 
 
-class LoadTest(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="penstock-load-")
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
-
-    def begin(self, *words):
-        environment = {name: value for name, value in os.environ.items() if name != "OPENAI_API_KEY"}
-        process = subprocess.Popen([PROGRAM, "load", *map(str, words)], cwd=self.folder, text=True, env=environment,
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        self.addCleanup(self.end, process)
-        return process
-
-    @staticmethod
-    def end(process):
-        if process.poll() is None:
-            process.kill()
-        process.communicate()
-
-    def finish(self, process, code=0):
-        out, err = process.communicate(timeout=2 * SECONDS)
-        self.assertEqual(process.returncode, code, out + err)
-        return out, err
+class LoadTest(CommandTest):
+    command = "load"
 
     def load(self, *words, code=0):
         """Runs it and returns its JSON and its table."""

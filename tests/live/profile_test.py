@@ -4,13 +4,11 @@
 import json
 import os
 import re
-import subprocess
-import tempfile
 import time
 import unittest
-from pathlib import Path
 
-from live_testing import KILL, PROGRAM, SECONDS, Engine, Stream, until
+from command_testing import CommandTest
+from live_testing import KILL, SECONDS, Engine, Stream, until
 
 # A step takes 25 ms, 0.5 ms for each sequence, 0.03 ms for each prompt token, and 0.0005 ms for each token of context.
 STEP, SEQUENCE, PROMPT, CONTEXT = 25, 0.5, 0.03, 0.0005
@@ -28,29 +26,9 @@ def capacity(text):
     return tuple(float(row[i]) * (1000 if row[i + 1] else 1) for i in (1, 3))
 
 
-class ProfileTest(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="penstock-profile-")
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
-
-    def begin(self, *words):
-        environment = {name: value for name, value in os.environ.items() if name != "OPENAI_API_KEY"}
-        process = subprocess.Popen([PROGRAM, "profile", *map(str, words)], cwd=self.folder, text=True, env=environment,
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        self.addCleanup(self.end, process)
-        return process
-
-    @staticmethod
-    def end(process):
-        if process.poll() is None:
-            process.kill()
-        process.communicate()
-
-    def finish(self, process, code=0):
-        out, err = process.communicate(timeout=5 * SECONDS)
-        self.assertEqual(process.returncode, code, out + err)
-        return out, err
+class ProfileTest(CommandTest):
+    command = "profile"
+    finish_s = 5 * SECONDS
 
     def profile(self, *words, code=0):
         return self.finish(self.begin(*words), code)
