@@ -1,11 +1,14 @@
 #!/usr/bin/env bash
 # Builds and tests presets in turn, then sums them up: tools/test.sh PRESET[:LABEL]...
 # With a label, only the tests that carry it run; the target tests_LABEL is what they need, and a preset without any such
-# test is not even built. Tests that failed run once more, one at a time: those that pass then failed beside other tests
-# only, and are named as such. The last lines name every test that failed, with the end of its output. Exits 1 if any did.
+# test is not even built. While the tests of a preset run, which mostly wait, the next one is built with the cores that they
+# leave. Tests that failed run once more, one at a time: those that pass then failed beside other tests only, and are named
+# as such. The last lines name every test that failed, with the end of its output. Exits 1 if any did.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 jobs=${JOBS:-$(nproc)}
+# Most tests with whole programs wait more than they compute, unless a sanitizer slows them.
+release_jobs=$((jobs + (jobs + 1) / 2))
 passed=0
 failed=0
 names=     # Tests that failed twice, as "preset name".
@@ -22,31 +25,50 @@ count() {
 # Prints the names of the tests that failed, or did not run, from ctest's closing list.
 failed_names() { sed -nE 's/^[[:space:]]*[0-9]+ - ([^ ]+) \((Failed|Timeout|Not Run|SEGFAULT|ILLEGAL|Subprocess aborted|[A-Za-z]+ fault|Bus error).*$/\1/p' "$1"; }
 
-# Whether the last tested preset knows a test with this label; cheaper than building a preset to find out.
-has_label() { ctest --test-dir "$1" -L "^$2\$" -N 2>/dev/null | grep -qE '^Total Tests: [1-9]'; }
+# Whether an item is to be tested: the preset that was built last knows a test with its label. Cheaper than building it to find out.
+is_needed() { [[ $1 != *:* ]] || [ -z "$2" ] || ctest --test-dir "build/$2" -L "^${1#*:}\$" -N 2>/dev/null | grep -qE '^Total Tests: [1-9]'; }
+
+# Builds the preset of an item, with only what its label needs.
+build() {
+  local targets=()
+  [[ $1 != *:* ]] || targets=("tests_${1#*:}")
+  tools/build.sh "${1%%:*}" "${targets[@]}"
+}
+export -f build
+
+# Starts to build an item with the lowest priority.
+beside=
+build_beside() {
+  setsid bash -c '{ echo 19 >/proc/self/autogroup; } 2>/dev/null; exec chrt --idle 0 bash -c "build $1"' build "$1" >"build/${1%%:*}.log" 2>&1 &
+  beside=$!
+}
+trap '[ -z "$beside" ] || kill -TERM -- "-$beside" 2>/dev/null' EXIT
 
 last=
-for item in "$@"; do
+items=("$@")
+for index in "${!items[@]}"; do
+  item=${items[$index]}
+  next=${items[$((index + 1))]:-}
   preset=${item%%:*}
-  select=()
-  targets=()
-  if [ "$preset" != "$item" ]; then
-    label=${item#*:}
-    if [ -n "$last" ] && ! has_label "build/$last" "$label"; then
-      echo "test: no test has the label $label; preset $preset is not needed"
-      continue
-    fi
-    select=(-L "^$label\$")
-    targets=("tests_$label")
+  if ! is_needed "$item" "$last"; then
+    echo "test: no test has the label ${item#*:}; preset $preset is not needed"
+    continue
   fi
+  select=()
+  [[ $item != *:* ]] || select=(-L "^${item#*:}\$")
   echo "test: preset $preset"
-  if ! tools/build.sh "$preset" "${targets[@]}"; then
+  [ -z "$beside" ] || wait "$beside"
+  beside=
+  if ! build "$item"; then
     echo "test: preset $preset does not build"
     echo "$passed passed, $((failed + 1)) failed"
     exit 1
   fi
+  if [ -n "$next" ] && is_needed "$next" "$preset"; then build_beside "$next"; fi
   log=build/$preset/ctest.log
-  ctest --preset "$preset" -j "$jobs" --no-tests=error "${select[@]}" 2>&1 | tee "$log"
+  at_a_time=$jobs
+  [ "$preset" != release ] || at_a_time=$release_jobs
+  ctest --preset "$preset" -j "$at_a_time" --no-tests=error "${select[@]}" 2>&1 | tee "$log"
   status=${PIPESTATUS[0]}
   before=$failed
   count "$log"

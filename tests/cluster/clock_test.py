@@ -7,7 +7,7 @@ import sys
 import tempfile
 import time
 
-from cluster_testing import main
+from cluster_testing import long, main
 from live_testing import until
 from pods_testing import LEASE_ROLE, ROLE, Clients, Planner, PodsThatServe, role
 
@@ -83,6 +83,7 @@ class Clocks(PodsThatServe):
         until("4 pods", lambda: self.phases(gateway) == ["serving"] * 4)
         self.assertEqual(self.cluster.planner_writes(self, name, self.planners)[-1], (leader, 4))
 
+    @long
     def test_the_wall_clock_of_the_leader_jumps(self):
         name = "wall-clock"
         gateway = self.begin_two(name, True)
@@ -92,6 +93,7 @@ class Clocks(PodsThatServe):
         self.assertEqual(self.cluster.planner_writes(self, name, self.planners), [])
         self.ends_well(name, "first", gateway)
 
+    @long
     def test_all_clocks_of_the_leader_jump(self):
         name = "clocks"
         gateway = self.begin_two(name, False)

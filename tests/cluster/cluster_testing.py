@@ -48,8 +48,20 @@ def keda_is_built():
 
 
 def alone(thing):
-    """Marks a test method or class that harms the control plane: no other test runs beside it."""
+    """Marks a test method or class that harms the control plane: no other test uses it meanwhile."""
     thing.alone = True
+    return thing
+
+
+def quiet(thing):
+    """Marks a test method or class that needs all cores: no other test runs beside it."""
+    thing.quiet = True
+    return thing
+
+
+def long(thing):
+    """Marks a test method or class that takes more than 40 s: it starts before the others."""
+    thing.long = True
     return thing
 
 

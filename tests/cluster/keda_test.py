@@ -13,7 +13,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "live"))
 
-from cluster_testing import Cluster, folder_of_programs, keda_is_built, limit_s, main  # noqa: E402
+from cluster_testing import Cluster, folder_of_programs, keda_is_built, limit_s, long, main  # noqa: E402
 from live_testing import PROGRAM, Engine, Gateway, Program, ask, until  # noqa: E402
 
 WITH_KEDA = True
@@ -113,6 +113,7 @@ class Keda(unittest.TestCase):
                 self.assertEqual(self.replicas(name), wanted, f"{what}: {name}")
             time.sleep(0.2)
 
+    @long
     def test_keda_follows_the_planner_and_holds_without_it(self):
         if not keda_is_built():
             self.skipTest("KEDA is not built (k8s-testbed.sh build keda)")

@@ -6,7 +6,7 @@ import signal
 import time
 import unittest
 
-from cluster_testing import Cluster, main
+from cluster_testing import Cluster, long, main
 from live_testing import Engine, Gateway, Program, ask, config_file, until
 from pods_testing import LEASE_ROLE, ROLE, role
 
@@ -75,6 +75,7 @@ class Leases(unittest.TestCase):
         fields = self.cluster.get("deployment", "chat", "-n", self.namespace, "--show-managed-fields")["metadata"]["managedFields"]
         self.assertEqual([each["manager"] for each in fields if "f:replicas" in each["fieldsV1"].get("f:spec", {})], ["penstock"])
 
+    @long
     def test_one_planner_leads_and_another_takes_over(self):
         self.namespace = self.cluster.namespace(self, "leading")
         engine = Engine(self)
@@ -126,6 +127,7 @@ class Leases(unittest.TestCase):
         self.assertEqual(spec["leaseDurationSeconds"], DURATION_S)
         self.assertNotIn("lease_failed", follower.log())
 
+    @long
     def test_a_planner_that_wakes_up_writes_nothing(self):
         self.namespace = self.cluster.namespace(self, "waking")
         engine = Engine(self)

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 
-from cluster_testing import TESTBED, main
+from cluster_testing import TESTBED, long, main
 from live_testing import Program, ask, series, until
 from pods_testing import ROLE, Clients, Planner, PodsThatServe, engine_pod, kwok_pod, owner_of
 
@@ -132,6 +132,7 @@ class Nodes(PodsThatServe):
         until("2 pods", lambda: pods() == serving)
         self.assertEqual(self.phases(gateway).count("serving"), 2)
 
+    @long
     def test_a_lost_node(self):
         name = "lost-node"
         nodes = [Kubelet(self, "first", "10.245.128.0/18"), Kubelet(self, "second", "10.245.192.0/18")]

@@ -13,7 +13,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "live"))
 
-from cluster_testing import Cluster, folder_of_programs, main  # noqa: E402
+from cluster_testing import Cluster, folder_of_programs, long, main  # noqa: E402
 from live_testing import PROGRAM, Engine, Gateway, Program, ask, config_file, until  # noqa: E402
 from real_clients import python_with  # noqa: E402
 from scaler_client import GRPC, Keda, scaler_of  # noqa: E402
@@ -100,6 +100,7 @@ class Planners(unittest.TestCase):
             for words in ("Forbidden", "lease_failed", "cluster_events_failed", "file_unwritable"):
                 self.assertNotIn(words, planner.log())
 
+    @long
     def test_one_leads_and_the_other_takes_over_with_that_role_only(self):
         pod = {"metadata": {"labels": {"app": "chat"}},
                "spec": {"containers": [{"name": "engine", "image": "engine"}], "tolerations": [{"operator": "Exists"}],

@@ -1,18 +1,21 @@
 #!/usr/bin/env python3
-"""Runs the tests of this folder with one real Kubernetes control plane, which is made for the run and thrown away: `make test-cluster`.
+"""Runs the tests of this folder with real Kubernetes control planes, which are made for the run and thrown away: `make test-cluster`.
 
     run.py [FILE_test.py[:Class[.test]] ...]      all files *_test.py by default
 
-The run has a network namespace of its own, so that ports and addresses of pods never clash. Needs no root. Each test method is a process;
-several run at a time, those marked with @alone (they harm the control plane) one after another at the end.
+Each control plane has a network namespace of its own, so that ports and addresses of pods never clash. Needs no root. Each test method is a
+process. Several run at a time on one control plane; those marked with @alone (they harm the control plane) run one after another on a second
+one meanwhile, and those marked with @quiet (they need the cores) after both. Tests that failed run once more, one at a time, on a new one:
+those that pass then are named, and count as passed.
 
 PENSTOCK_CLUSTER    auto (default): run if the programs of the testbed are there; yes: build them if not; no: skip
 PENSTOCK_TESTBED    the folder with k8s-testbed.sh; by default ../shared/testbed beside the checkout
-PENSTOCK_CLUSTER_JOBS, PENSTOCK_CLUSTER_SECONDS   tests at a time (3), and the limit of the run (1500)
+PENSTOCK_CLUSTER_JOBS, PENSTOCK_CLUSTER_SECONDS   tests at a time on the first control plane (3), and the limit of the run (1500)
 
 Exit code 77: there is no testbed."""
 
 import importlib.util
+import json
 import os
 import pathlib
 import re
@@ -27,9 +30,12 @@ import unittest
 
 import dynamo_planner
 from cluster_testing import PORT_BASE, RUN, SKIPPED, TESTBED, keda_is_built, script, why_skipped
+from real_clients import python_with
+from scaler_client import GRPC
 
 HERE = pathlib.Path(__file__).resolve().parent
-INSIDE = "PENSTOCK_INSIDE_NAMESPACE"
+# Set for the process of one control plane: the file of its results.
+INSIDE = "PENSTOCK_CLUSTER_RESULTS"
 # All of these addresses are local in the namespace, so that each pod has an address of its own: first those of KWOK.
 PODS = ("10.244.0.0/16", "10.245.0.0/16")
 TEST_SECONDS = 400
@@ -88,7 +94,8 @@ class ControlPlane:
 
 class Scenario:
     def __init__(self, path, test):
-        self.path, self.name, self.alone = path, ".".join(test.id().split(".")[-2:]), is_alone(test)
+        self.path, self.name = path, ".".join(test.id().split(".")[-2:])
+        self.alone, self.quiet, self.long = (is_marked(test, mark) for mark in ("alone", "quiet", "long"))
         self.seconds_max = getattr(sys.modules[path.stem], "TEST_SECONDS", TEST_SECONDS)
         self.outcome, self.cause, self.seconds, self.output = "not run", "", 0.0, ""
 
@@ -116,8 +123,12 @@ class Scenario:
             self.cause = "; ".join(line.removeprefix("SKIPPED: ") for line in self.output.splitlines() if line.startswith("SKIPPED: "))
 
 
-def is_alone(test):
-    return getattr(type(test), "alone", False) or getattr(getattr(test, test._testMethodName), "alone", False)
+    def word(self):
+        return f"{self.path.name}:{self.name}"
+
+
+def is_marked(test, mark):
+    return getattr(type(test), mark, False) or getattr(getattr(test, test._testMethodName), mark, False)
 
 
 def scenarios_of(words):
@@ -161,24 +172,26 @@ def run_all(scenarios, environment, jobs, deadline):
                         print(f"    {line}")
                 print(f"{scenario.outcome:<8}{scenario.seconds:6.1f} s  {scenario.path.name}:{scenario.name}  {scenario.cause}", flush=True)
 
-    for group, threads in (([each for each in scenarios if not each.alone], jobs), ([each for each in scenarios if each.alone], 1)):
-        waiting = list(group)
-        workers = [threading.Thread(target=work, args=(waiting,)) for _ in range(threads)]
-        for worker in workers:
-            worker.start()
-        for worker in workers:
-            worker.join()
+    # The long ones first, so that no core waits for the last of them.
+    waiting = sorted(scenarios, key=lambda each: not each.long)
+    workers = [threading.Thread(target=work, args=(waiting,)) for _ in range(jobs)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
 
 
-def summarise(scenarios, seconds):
+def summarise(scenarios, unsteady, seconds):
     def of(outcome):
         return [each for each in scenarios if each.outcome == outcome]
 
-    print(f"\ncluster: {len(scenarios)} tests in {seconds:.0f} s, of which the start of the control plane is a part")
+    print(f"\ncluster: {len(scenarios)} tests in {seconds:.0f} s, of which the start of the control planes is a part")
     for each in sorted(scenarios, key=lambda each: -each.seconds):
-        print(f"  {each.seconds:6.1f} s  {each.outcome:<8}{each.path.name}:{each.name}")
+        print(f"  {each.seconds:6.1f} s  {each.outcome:<8}{each.word()}")
     for each in of("FAILED") + of("not run") + of("skipped"):
-        print(f"cluster: {each.outcome}: {each.path.name}:{each.name}: {each.cause or 'see above'}")
+        print(f"cluster: {each.outcome}: {each.word()}: {each.cause or 'see above'}")
+    for each in unsteady:
+        print(f"cluster: failed beside other tests, passed alone: {each.word()}")
     print(f"cluster: {len(of('passed'))} passed, {len(of('FAILED')) + len(of('not run'))} failed, {len(of('skipped'))} skipped", flush=True)
     return 1 if of("FAILED") or of("not run") else 0
 
@@ -187,7 +200,82 @@ def ended(*_):
     raise KeyboardInterrupt
 
 
+class Part:
+    """A process with a network namespace and a control plane, which runs some of the tests."""
+
+    def __init__(self, scenarios, jobs, deadline):
+        self.scenarios, self.process = scenarios, None
+        if not scenarios:
+            return
+        self.results = tempfile.NamedTemporaryFile("r", suffix=".json")
+        environment = {**os.environ, INSIDE: self.results.name, "PENSTOCK_CLUSTER_JOBS": str(jobs),
+                       "PENSTOCK_CLUSTER_SECONDS": str(max(1.0, deadline - time.monotonic()))}
+        inside = "ip link set lo up && " + "".join(f"ip route add local {each} dev lo && " for each in PODS) + 'exec "$@"'
+        self.process = subprocess.Popen(["unshare", "--user", "--map-root-user", "--net", "bash", "-c", inside, "bash", sys.executable, "-B",
+                                         os.path.abspath(__file__), *(each.word() for each in scenarios)], env=environment)
+
+    def wait(self):
+        if not self.process:
+            return
+        self.process.wait()
+        results = json.loads(self.results.read() or "{}")
+        self.results.close()
+        for each in self.scenarios:
+            each.outcome, each.cause, each.seconds = results.get(each.word(), ("not run", "its control plane did not start or end", 0.0))
+
+    def stop(self):
+        if self.process and self.process.poll() is None:
+            self.process.terminate()
+            self.process.wait()
+
+
+def run_part(scenarios, with_keda, results):
+    """What the process of a Part does."""
+    signal.signal(signal.SIGTERM, ended)
+    began = time.monotonic()
+    plane = ControlPlane(with_keda and keda_is_built())
+    try:
+        print(f"cluster: {len(scenarios)} tests; the control plane is ready after {time.monotonic() - began:.1f} s", flush=True)
+        run_all(scenarios, plane.environment, int(os.environ["PENSTOCK_CLUSTER_JOBS"]), began + float(os.environ["PENSTOCK_CLUSTER_SECONDS"]))
+    finally:
+        plane.stop()
+        with open(results, "w", encoding="utf-8") as file:
+            json.dump({each.word(): (each.outcome, each.cause, each.seconds) for each in scenarios}, file)
+
+
+def run_parts(scenarios, jobs, deadline):
+    """Returns the tests that failed first and passed then."""
+    def done(*parts):
+        try:
+            for part in parts:
+                part.wait()
+        finally:
+            for part in parts:
+                part.stop()
+
+    at_ease = [each for each in scenarios if not each.quiet]
+    done(Part([each for each in at_ease if not each.alone], jobs, deadline), Part([each for each in at_ease if each.alone], 1, deadline))
+    done(Part([each for each in scenarios if each.quiet], 1, deadline))
+    failed = [each for each in scenarios if each.outcome == "FAILED"]
+    if failed and len(scenarios) > 1:
+        print(f"cluster: once more, one at a time: {' '.join(each.word() for each in failed)}", flush=True)
+        done(Part(failed, 1, deadline))
+    return [each for each in failed if each.outcome == "passed"]
+
+
+def install_clients():
+    """There is no package index inside."""
+    if cause := dynamo_planner.install():
+        print(f"SKIPPED: the comparison with Dynamo's planner: {cause}", flush=True)
+    try:
+        python_with(GRPC)
+    except SystemExit as error:
+        print(f"SKIPPED: the comparison of two planners by KEDA's client: {error}", flush=True)
+
+
 def main(words):
+    if INSIDE in os.environ:
+        return run_part(*scenarios_of(words), os.environ[INSIDE])
     mode = os.environ.get("PENSTOCK_CLUSTER", "auto")
     if mode not in ("auto", "yes", "no"):
         sys.exit(f"PENSTOCK_CLUSTER: must be auto, yes or no, is {mode}")
@@ -198,24 +286,14 @@ def main(words):
     if cause:
         print(f"SKIPPED: no test with a real API server ran: {cause}")
         return 1 if mode == "yes" else SKIPPED
-    if INSIDE not in os.environ:
-        if mode == "yes" and (cause := dynamo_planner.install()):  # There is no package index inside.
-            print(f"SKIPPED: the comparison with Dynamo's planner: {cause}", flush=True)
-        os.environ[INSIDE] = "yes"
-        inside = "ip link set lo up && " + "".join(f"ip route add local {each} dev lo && " for each in PODS) + 'exec "$@"'
-        os.execvp("unshare", ["unshare", "--user", "--map-root-user", "--net", "bash", "-c", inside, "bash", sys.executable, "-B",
-                              os.path.abspath(__file__), *words])
-    scenarios, with_keda = scenarios_of(words)
+    if mode == "yes":
+        install_clients()
+    scenarios, _ = scenarios_of(words)
     signal.signal(signal.SIGTERM, ended)
     began = time.monotonic()
-    plane = ControlPlane(with_keda and keda_is_built())
-    try:
-        print(f"cluster: {len(scenarios)} tests; the control plane is ready after {time.monotonic() - began:.1f} s", flush=True)
-        run_all(scenarios, plane.environment, int(os.environ.get("PENSTOCK_CLUSTER_JOBS", "3")),
-                began + float(os.environ.get("PENSTOCK_CLUSTER_SECONDS", "1500")))
-    finally:
-        plane.stop()
-    return summarise(scenarios, time.monotonic() - began)
+    unsteady = run_parts(scenarios, int(os.environ.get("PENSTOCK_CLUSTER_JOBS", "3")),
+                         began + float(os.environ.get("PENSTOCK_CLUSTER_SECONDS", "1500")))
+    return summarise(scenarios, unsteady, time.monotonic() - began)
 
 
 if __name__ == "__main__":

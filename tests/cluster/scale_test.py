@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 
-from cluster_testing import HERE, alone, main
+from cluster_testing import HERE, main, quiet
 from live_testing import PROGRAM, Engine, ask, series, until
 from pods_testing import Planner, PodsThatServe, kwok_pod, owner_of
 
@@ -73,7 +73,7 @@ class Scale(PodsThatServe):
         until("serving pods", lambda: self.phases(gateway) == ["serving"] * (PODS + OTHERS))
         return gateway
 
-    @alone
+    @quiet
     def test_500_pods_and_10000_messages_a_second_are_cheap(self):
         gateway = self.start_pods("scale")
         self.allow("scale")

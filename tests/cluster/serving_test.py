@@ -11,7 +11,7 @@ import time
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "browser"))
 
 import chromium  # noqa: E402
-from cluster_testing import main, seconds_of  # noqa: E402
+from cluster_testing import long, main, seconds_of  # noqa: E402
 from live_testing import PROGRAM, until  # noqa: E402
 from pods_testing import Clients, Planner, PodsThatServe, engine_pod, owner_of  # noqa: E402
 
@@ -62,6 +62,7 @@ class Serving(PodsThatServe):
                     found.append(event["t"] - max(seconds_of(marked[pod]), ends[pod]))
         return found
 
+    @long
     def test_no_stream_of_prefill_and_decode_is_cut(self):
         gateway = self.start_roles("roles", 1, grace_s=60, pre_stop_s=1)
         self.allow("roles")
@@ -107,6 +108,7 @@ class Serving(PodsThatServe):
         print(f"{len(clients.streams)} streams without drain, {len(broken)} broken", file=sys.stderr)
         self.assertNotEqual(broken, [])
 
+    @long
     def test_a_step_of_the_load_is_followed_and_the_slo_is_met(self):
         # 8 sequences of 2 s a replica: 4 requests a second.
         engine = ("--max-sequences", "8", "--engine", STEP)

@@ -103,7 +103,7 @@ class Groups(Targets):
         broken = clients.end()
         print(f"{len(clients.streams)} streams to groups, {len(broken)} broken", file=sys.stderr)
         self.assertEqual(broken, [])
-        self.assertEqual([replica["id"] for replica in gateway.overview()["replicas"]], ["engines-0"])
+        until("the first group only", lambda: [replica["id"] for replica in gateway.overview()["replicas"]] == ["engines-0"])
         until("2 pods", lambda: sorted(pod["metadata"]["name"] for pod in self.get(name, "pods")["items"]) == ["engines-0", "engines-0-1"])
         self.assertEqual([(event["from"], event["to"]) for event in planner.events("scaled")][-2:], [(1, 2), (2, 1)])
 

@@ -10,7 +10,7 @@ import sys
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "engines"))
 
 import kinds  # noqa: E402
-from cluster_testing import alone, main, seconds_of  # noqa: E402
+from cluster_testing import main, quiet, seconds_of  # noqa: E402
 from live_testing import until  # noqa: E402
 from pods_testing import Clients, Planner, PodsThatServe, owner_of  # noqa: E402
 
@@ -38,7 +38,7 @@ def is_whole(stream):
     return stream.status == 200 and '"finish_reason":"length"' in stream.text and stream.text.endswith("data: [DONE]\n\n")
 
 
-@alone
+@quiet
 class VllmPods(PodsThatServe):
     def open_requests(self, gateway):
         return [replica["open_requests"] for replica in gateway.overview()["replicas"]]

@@ -11,7 +11,7 @@ import threading
 import time
 
 PROGRAM = os.environ.get("PENSTOCK", "penstock")
-SECONDS = 60  # that anything may take
+SECONDS = 120  # that anything may take
 SANITIZER = re.compile("WARNING: ThreadSanitizer|ERROR: (Thread|Address|Leak)Sanitizer|runtime error: ")
 
 
