@@ -34,15 +34,16 @@ engine::StepShape decode_shape(const EngineLimits& limits, std::uint32_t sequenc
   return shape;
 }
 
-// Shape of a chunk of `tokens` prompt tokens after `computed` ones. The last chunk generates the first token.
-engine::StepShape chunk_shape(const EngineLimits& limits, std::uint64_t computed, std::uint64_t tokens, bool last) {
-  engine::StepShape shape = decode_shape(limits, last ? 1 : 0, computed + tokens);
+// Shape of a chunk of `tokens` prompt tokens after `computed` ones, beside sequences of the same length.
+engine::StepShape chunk_shape(const EngineLimits& limits, std::uint64_t computed, std::uint64_t tokens,
+                              std::uint32_t decoding) {
+  engine::StepShape shape = decode_shape(limits, decoding, computed + tokens);
   shape.prefill_requests = 1;
   shape.prefill_new_tokens = tokens;
   shape.prefill_context_tokens = computed;
   const auto fresh = static_cast<double>(tokens);
   shape.prefill_attention_pairs = fresh * (static_cast<double>(computed) + (fresh + 1.0) / 2.0);
-  shape.active_kv_tokens = std::min(computed + tokens, shape.total_kv_tokens);
+  shape.active_kv_tokens = std::min((1 + decoding) * (computed + tokens), shape.total_kv_tokens);
   return shape;
 }
 
@@ -62,7 +63,7 @@ double lone_ttft_ms(const engine::StepTimeModel& model, const EngineLimits& limi
   double total = 0.0;
   for (std::uint64_t computed = 0; computed < input_tokens;) {
     const std::uint64_t tokens = std::min<std::uint64_t>(chunk, input_tokens - computed);
-    total += ms(model, chunk_shape(limits, computed, tokens, computed + tokens == input_tokens));
+    total += ms(model, chunk_shape(limits, computed, tokens, 0));
     computed += tokens;
   }
   return total;
@@ -80,9 +81,10 @@ engine::EngineProfile sample_profile(const engine::StepTimeModel& model, const E
   profile.kv_tokens_max = std::floor(limits.kv_tokens);
   for (const std::uint32_t length :
        geometric(range.shortest_prompt, std::min(range.longest_prompt, limits.kv_tokens))) {
-    const double alone = ms(model, chunk_shape(limits, 0, length, true));
-    const double added = alone - decode_step_ms(model, limits, 1, length);
-    profile.prefill.push_back({static_cast<double>(length), std::max(kMsLeast, added)});
+    const double alone = ms(model, chunk_shape(limits, 0, length, 0));
+    const double added = ms(model, chunk_shape(limits, 0, length, 1)) - decode_step_ms(model, limits, 1, length);
+    profile.prefill.push_back({static_cast<double>(length), std::max(kMsLeast, alone)});
+    profile.prefill_added.push_back({static_cast<double>(length), std::max(kMsLeast, added)});
   }
   const double longest = std::min(range.longest_context, limits.kv_tokens);
   for (const std::uint32_t context : geometric(range.shortest_context, longest)) {
@@ -98,11 +100,12 @@ engine::EngineProfile sample_profile(const engine::StepTimeModel& model, const E
 
 std::string profile_json(const engine::EngineProfile& profile, std::string_view engine) {
   using Json = nlohmann::ordered_json;
-  Json lengths = Json::array(), ttft = Json::array();
+  Json lengths = Json::array(), ttft = Json::array(), added = Json::array();
   for (const engine::ProfilePoint& point : profile.prefill) {
     lengths.push_back(point.x);
     ttft.push_back(point.ms);
   }
+  for (const engine::ProfilePoint& point : profile.prefill_added) added.push_back(point.ms);
   Json kv = Json::array(), contexts = Json::array(), itl = Json::array();
   for (const engine::DecodeLine& line : profile.decode) {
     for (const engine::ProfilePoint& point : line.points) {
@@ -114,6 +117,7 @@ std::string profile_json(const engine::EngineProfile& profile, std::string_view 
   const Json document{{"engine", engine},
                       {"prefill_isl", lengths},
                       {"prefill_ttft_ms", ttft},
+                      {"prefill_added_ms", added},
                       {"decode_active_kv_tokens", kv},
                       {"decode_context_length", contexts},
                       {"decode_itl", itl},

@@ -38,7 +38,6 @@ class Replica {
                     ? 0.0
                     : std::max(1.0, shape.input_tokens * (1.0 - shape.cached_share))},
         cached_{shape.input_tokens * shape.cached_share},
-        input_{shape.input_tokens},
         gaps_{std::max(1.0, shape.output_tokens - 1.0)},
         context_{shape.input_tokens + 0.5 * shape.output_tokens} {}
 
@@ -110,9 +109,6 @@ class Replica {
       shape.prefill_new_tokens = new_tokens;
       shape.prefill_context_tokens = shape.prefill_requests * before;
       shape.prefill_attention_pairs = new_tokens * (before + 0.5 * (std::min(new_tokens, prompt_) + 1.0));
-      // Sequences whose prompt ends in this step generate their first token.
-      shape.decode_sequences += std::min(prompts, shape.prefill_requests);
-      shape.decode_context_tokens += std::min(prompts, shape.prefill_requests) * input_;
       held += new_tokens + shape.prefill_context_tokens;
     }
     shape.active_kv_tokens = std::min(held, limits_.kv_tokens);
@@ -178,7 +174,7 @@ class Replica {
   EngineLimits limits_;
   double factor_, room_margin_;
   double prompt_, cached_;  // Prompt tokens to compute, and cached prompt tokens.
-  double input_, gaps_, context_;
+  double gaps_, context_;
 };
 
 bool is_sane(const TrafficShape& shape, const EngineLimits& limits, const signals::SloTarget& slo,

@@ -92,6 +92,7 @@ void add_pool(Table& table, simulation::PoolSpec& pool) {
 }
 
 void add_engine(Table& table, engine::EngineConfig& engine, std::string& step_time_model) {
+  using engine::IterationRules;
   using engine::PreemptionOrder;
   using engine::QueueOrder;
   table.group("Engine");
@@ -99,6 +100,11 @@ void add_engine(Table& table, engine::EngineConfig& engine, std::string& step_ti
       .add({"engine.model", "--engine", "step-time model: polynomial, linear:…, roofline:… or a measured profile"},
            text(step_time_model))
       .placeholder("MODEL");
+  table.add(
+      {"engine.iteration_rules", "--iteration-rules",
+       "whose replay the iterations are timed like: dynamo-1.6, or dynamo-1.3 with one decode step more per prompt"},
+      named_choice(engine.iteration_rules,
+                   {{"dynamo-1.6", IterationRules::kDynamo16}, {"dynamo-1.3", IterationRules::kDynamo13}}));
   table.add({"engine.block_size", "--block-size", "tokens in one KV block"}, count(engine.block_tokens, 1, 65'536));
   table.add({"engine.kv_blocks", "--kv-blocks", "blocks in the KV cache of one replica"},
             count(engine.kv_blocks, 1, kBlocksMax));

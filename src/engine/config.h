@@ -20,6 +20,14 @@ enum class PreemptionOrder : std::uint8_t {
   kPriority,       // The lowest priority, then the sequence that was admitted last.
 };
 
+// Which release of NVIDIA Dynamo's replay the iterations are timed like.
+enum class IterationRules : std::uint8_t {
+  kDynamo16,  // A prompt's first token takes no time beside the prompt's. Decode time follows the sequences' lengths.
+  // The iteration that ends a prompt also decodes its sequence. The decode time of `polynomial` follows the blocks in
+  // use, so that a shared prefix counts once and a block that is half empty counts whole.
+  kDynamo13,
+};
+
 struct EngineConfig {
   std::uint32_t block_tokens = 512;         // Tokens per KV block.
   std::uint32_t kv_blocks = 2000;           // Blocks in the KV cache.
@@ -28,6 +36,7 @@ struct EngineConfig {
   // If false, a prompt is computed in a single iteration and waits until it fits into one.
   bool chunked_prefill = true;
   bool prefix_caching = true;
+  IterationRules iteration_rules = IterationRules::kDynamo16;
   double watermark = 0.0;  // Share of blocks that must stay free when a request is admitted.
   QueueOrder queue_order = QueueOrder::kFcfs;
   // A request that has waited longer is served first.

@@ -65,8 +65,7 @@ void Engine::release_held(std::uint32_t request, core::Instant now) {
   const Slot slot = *found;
   held_.erase(found);
   Sequence& sequence = sequences_[slot];
-  const std::uint32_t tokens = sequence.request.input_tokens + sequence.request.output_tokens - 1;
-  blocks_.release(sequence, tokens, blocks_.blocks_for(tokens), false);
+  blocks_.release_completed(sequence);
   sequences_.free(slot);
   if (!in_pass_ && next_event_ == core::kNever && !waiting_.empty()) next_event_ = std::max(now, hung_until_);
 }

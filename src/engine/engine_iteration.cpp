@@ -138,9 +138,11 @@ void Engine::schedule_chunk(Sequence& sequence, std::uint32_t tokens) {
 
 void Engine::plan_run(bool preempted) {
   StepShape& shape = run_.shape;
-  shape.decode_sequences = decoding_.size() + static_cast<std::uint32_t>(joining_.size());
-  shape.decode_context_tokens = decoding_.context_tokens();
-  for (const Slot slot : joining_) shape.decode_context_tokens += sequences_[slot].known;
+  run_.add_decodes(decoding_.size(), decoding_.context_tokens());
+  shape.dynamo_13 = config_.iteration_rules == IterationRules::kDynamo13;
+  for (const Slot slot : joining_) {
+    if (shape.dynamo_13) run_.add_decodes(1, sequences_[slot].known);
+  }
   shape.active_kv_tokens = std::uint64_t{cache_.active()} * config_.block_tokens;
   shape.total_kv_tokens = std::uint64_t{cache_.total()} * config_.block_tokens;
   if (shape.decode_sequences == 0 && shape.prefill_requests == 0) return;  // blocked by KV that is being moved away
@@ -250,9 +252,7 @@ void Engine::complete(Slot slot, core::Instant at, std::vector<EngineEvent>& eve
     held_.push_back(slot);
     return;
   }
-  // The last token is never computed.
-  const std::uint32_t tokens = sequence.request.input_tokens + sequence.request.output_tokens - 1;
-  blocks_.release(sequence, tokens, blocks_.blocks_for(tokens), false);
+  blocks_.release_completed(sequence);
   sequences_.free(slot);
 }
 

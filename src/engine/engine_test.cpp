@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/engine_testing.h"
+#include "engine/polynomial.h"
 
 namespace penstock::engine {
 namespace {
@@ -54,6 +55,44 @@ TEST(Engine, ARequestOfOneTokenEndsWithItsPrompt) {
   const auto events = drive(engine, {{at_us(0), request(1, 4, 1)}});
   EXPECT_EQ(time_of(events, EngineEventKind::kFirstToken, 1), at_us(1004));
   EXPECT_EQ(time_of(events, EngineEventKind::kCompleted, 1), at_us(1004));
+}
+
+// A decoding sequence takes 100 µs in each step, and 1 µs for each token of its length.
+TEST(Engine, TheStepThatEndsAPromptDoesNotDecodeItsSequence) {
+  const LinearNanoseconds times{{1'000'000, 1'000, 100'000, 1'000}};
+  Engine engine{small(), times};
+  const auto events = drive(engine, {{at_us(0), request(1, 10, 3)}});
+  EXPECT_EQ(time_of(events, EngineEventKind::kFirstToken, 1), at_us(1010));
+  EXPECT_EQ(time_of(events, EngineEventKind::kCompleted, 1), at_us(1010 + 1111 + 1112));
+  EXPECT_EQ(engine.state(at_us(5000)).iterations.prefill.decode_sequences, 0U);
+  EXPECT_EQ(engine.state(at_us(5000)).iterations.decode.decode_context_tokens, 11U + 12U);
+}
+
+TEST(Engine, ByTheRulesOfDynamo13TheStepThatEndsAPromptDecodesItsSequence) {
+  const LinearNanoseconds times{{1'000'000, 1'000, 100'000, 1'000}};
+  EngineConfig config = small();
+  config.iteration_rules = IterationRules::kDynamo13;
+  Engine engine{config, times};
+  const auto events = drive(engine, {{at_us(0), request(1, 10, 3)}});
+  EXPECT_EQ(time_of(events, EngineEventKind::kFirstToken, 1), at_us(1010 + 110));
+  EXPECT_EQ(time_of(events, EngineEventKind::kCompleted, 1), at_us(1120 + 1111 + 1112));
+}
+
+// Two sequences that share 8 of 12 prompt tokens decode with 6 blocks of 4 tokens and a length of 13 tokens each.
+TEST(Engine, DecodeTimeOfThePolynomialCountsASharedPrefixForEachSequence) {
+  const Ids first = {1, 2, 3}, second = {1, 2, 9};
+  const auto last_gap_ms = [&](IterationRules rules) {
+    EngineConfig config = small();
+    config.iteration_rules = rules;
+    const Polynomial polynomial;
+    Engine engine{config, polynomial};
+    const auto events = drive(engine, {{at_us(0), request(1, 12, 2, first)}, {at_us(0), request(2, 12, 2, second)}});
+    return core::to_milliseconds(time_of(events, EngineEventKind::kCompleted, 2) -
+                                 time_of(events, EngineEventKind::kFirstToken, 2));
+  };
+  const auto decode_ms = [](double p) { return -25.74 * p * p + 54.01 * p + 5.74; };
+  EXPECT_NEAR(last_gap_ms(IterationRules::kDynamo16), decode_ms(26.0 / 400.0), 1e-5);
+  EXPECT_NEAR(last_gap_ms(IterationRules::kDynamo13), decode_ms(24.0 / 400.0), 1e-5);
 }
 
 TEST(Engine, AnArrivalJoinsAtTheNextStep) {

@@ -15,7 +15,7 @@ namespace penstock::engine {
 struct IterationDetail {
   core::Duration time{};
   StepShape shape;
-  std::uint32_t decoded = 0;                 // Those of shape.decode_sequences that had their first token before.
+  std::uint32_t decoded = 0;                 // Sequences that had their first token before.
   std::uint64_t decoded_context_tokens = 0;  // Σ of their lengths.
   double decoded_context_squared = 0.0;      // Σ of the squares of their lengths.
   std::uint64_t prompt_tokens = 0;           // Σ of the whole lengths of the prompts that it computed a part of.
@@ -40,6 +40,11 @@ struct IterationRun {
     prompt_tokens += sequence.known;
     prompt_tokens_squared += static_cast<double>(sequence.known) * sequence.known;
     shape.prefill_attention_pairs += tokens * (sequence.computed + (tokens + 1) / 2.0);
+  }
+  // `sequences` of a total length of `context_tokens` decode.
+  void add_decodes(std::uint32_t sequences, std::uint64_t context_tokens) {
+    shape.decode_sequences += sequences;
+    shape.decode_context_tokens += context_tokens;
   }
   // Sets the time of up to `steps_max` iterations, the last of them the first to end at or after `limit`.
   void measure(const IterationTimer& timer, std::uint32_t steps_max, core::Duration limit) {

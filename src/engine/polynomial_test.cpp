@@ -5,12 +5,12 @@
 namespace penstock::engine {
 namespace {
 
-StepShape shape_of(std::uint64_t prefill, std::uint32_t decoding, std::uint64_t active, std::uint64_t total) {
+StepShape shape_of(std::uint64_t prefill, std::uint32_t decoding, std::uint64_t context, std::uint64_t total) {
   StepShape shape;
   shape.prefill_requests = prefill > 0 ? 1 : 0;
   shape.prefill_new_tokens = prefill;
   shape.decode_sequences = decoding;
-  shape.active_kv_tokens = active;
+  shape.decode_context_tokens = context;
   shape.total_kv_tokens = total;
   return shape;
 }
@@ -25,13 +25,25 @@ TEST(Polynomial, PrefillFollowsItsParabola) {
 }
 
 // −25.74·p² + 54.01·p + 5.74
-TEST(Polynomial, DecodeFollowsTheUseOfTheCache) {
+TEST(Polynomial, DecodeFollowsTheLengthsOfTheSequences) {
   EXPECT_NEAR(step_ms(shape_of(0, 1, 0, 1000)), 5.74, 1e-9);
   EXPECT_NEAR(step_ms(shape_of(0, 64, 500, 1000)), -6.435 + 27.005 + 5.74, 1e-6);
   EXPECT_NEAR(step_ms(shape_of(0, 64, 1000, 1000)), 34.01, 1e-6);
 }
 
-TEST(Polynomial, DecodeIsNeverBelowAMillisecond) { EXPECT_NEAR(step_ms(shape_of(0, 1, 3000, 1000)), 1.0, 1e-9); }
+TEST(Polynomial, SharedPrefixesThatExceedTheCacheCountAsAFullCache) {
+  EXPECT_NEAR(step_ms(shape_of(0, 64, 3000, 1000)), 34.01, 1e-6);
+}
+
+TEST(Polynomial, BlocksInUseCountOnlyByTheRulesOfDynamo13) {
+  StepShape shape = shape_of(0, 64, 900, 1000);
+  shape.active_kv_tokens = 500;
+  EXPECT_NEAR(step_ms(shape), -25.74 * 0.81 + 54.01 * 0.9 + 5.74, 1e-6);
+  shape.dynamo_13 = true;
+  EXPECT_NEAR(step_ms(shape), 26.31, 1e-6);
+  shape.active_kv_tokens = 3000;
+  EXPECT_NEAR(step_ms(shape), 1.0, 1e-9);
+}
 
 TEST(Polynomial, AMixedStepIsBothPartsOneAfterTheOther) {
   EXPECT_NEAR(step_ms(shape_of(1000, 64, 500, 1000)), 32.1058589 + 26.31, 1e-6);

@@ -23,17 +23,10 @@ struct Field {
 };
 using Fields = std::map<std::string, Field>;
 
-constexpr std::string_view kKnownFields[] = {"prefill_isl",
-                                             "prefill_ttft_ms",
-                                             "prefill_ttft",
-                                             "decode_active_kv_tokens",
-                                             "x_kv_usage",
-                                             "max_kv_tokens",
-                                             "decode_context_length",
-                                             "y_context_length",
-                                             "decode_itl",
-                                             "decode_itl_ms",
-                                             "z_itl",
+constexpr std::string_view kKnownFields[] = {"prefill_isl",      "prefill_ttft_ms",         "prefill_ttft",
+                                             "prefill_added_ms", "decode_active_kv_tokens", "x_kv_usage",
+                                             "max_kv_tokens",    "decode_context_length",   "y_context_length",
+                                             "decode_itl",       "decode_itl_ms",           "z_itl",
                                              "z_itl_ms"};
 
 core::Result<double> number(const Json& value, const std::string& where) {
@@ -150,18 +143,29 @@ std::optional<core::Error> not_positive(const Field& field) {
   return std::nullopt;
 }
 
-core::Result<std::vector<ProfilePoint>> prefill_curve(const Fields& fields, std::string_view files) {
-  const auto isl = needed(fields, files, {"prefill_isl"});
-  if (!isl) return tl::make_unexpected(isl.error());
-  const auto ttft = needed(fields, files, {"prefill_ttft_ms", "prefill_ttft"});
-  if (!ttft) return tl::make_unexpected(ttft.error());
-  if (auto wrong = lengths_differ(**ttft, **isl)) return tl::make_unexpected(*wrong);
-  if (auto wrong = not_rising(**isl)) return tl::make_unexpected(*wrong);
-  if (auto wrong = not_positive(**ttft)) return tl::make_unexpected(*wrong);
+core::Result<std::vector<ProfilePoint>> curve_of(const Field& isl, const Field& ms) {
+  if (auto wrong = lengths_differ(ms, isl)) return tl::make_unexpected(*wrong);
+  if (auto wrong = not_rising(isl)) return tl::make_unexpected(*wrong);
+  if (auto wrong = not_positive(ms)) return tl::make_unexpected(*wrong);
   std::vector<ProfilePoint> curve;
-  for (std::size_t i = 0; i < (*isl)->array.values.size(); ++i)
-    curve.push_back({(*isl)->array.values[i], (*ttft)->array.values[i]});
+  for (std::size_t i = 0; i < isl.array.values.size(); ++i) curve.push_back({isl.array.values[i], ms.array.values[i]});
   return curve;
+}
+
+std::optional<core::Error> read_prefill(const Fields& fields, std::string_view files, EngineProfile& profile) {
+  const auto isl = needed(fields, files, {"prefill_isl"});
+  if (!isl) return isl.error();
+  const auto ttft = needed(fields, files, {"prefill_ttft_ms", "prefill_ttft"});
+  if (!ttft) return ttft.error();
+  auto curve = curve_of(**isl, **ttft);
+  if (!curve) return curve.error();
+  profile.prefill = *std::move(curve);
+  const Field* added = first_of(fields, {"prefill_added_ms"});
+  if (added == nullptr) return std::nullopt;
+  curve = curve_of(**isl, *added);
+  if (!curve) return curve.error();
+  profile.prefill_added = *std::move(curve);
+  return std::nullopt;
 }
 
 // KV tokens in flight at each point; a share of the cache where only that is given.
@@ -231,11 +235,9 @@ core::Result<EngineProfile> read_profile(std::span<const ProfileFile> files) {
   if (!fields) return tl::make_unexpected(fields.error());
   EngineProfile profile;
   if (const Field* capacity = first_of(*fields, {"max_kv_tokens"})) profile.kv_tokens_max = capacity->array.values[0];
-  auto prefill = prefill_curve(*fields, names);
-  if (!prefill) return tl::make_unexpected(prefill.error());
+  if (auto wrong = read_prefill(*fields, names, profile)) return tl::make_unexpected(*wrong);
   auto decode = decode_lines(*fields, names, profile.kv_tokens_max);
   if (!decode) return tl::make_unexpected(decode.error());
-  profile.prefill = std::move(*prefill);
   profile.decode = std::move(*decode);
   return profile;
 }

@@ -23,12 +23,15 @@ struct DecodeLine {
 
 struct EngineProfile {
   std::vector<ProfilePoint> prefill;  // TTFT of a single prompt by its length, ascending.
-  std::vector<DecodeLine> decode;     // Ascending by context length.
-  double kv_tokens_max = 0.0;         // 0 if the profile does not state it.
+  // Time that a prompt adds to a step that decodes, at the same lengths. Empty: its TTFT.
+  std::vector<ProfilePoint> prefill_added;
+  std::vector<DecodeLine> decode;  // Ascending by context length.
+  double kv_tokens_max = 0.0;      // 0 if the profile does not state it.
 };
 
-// Fields: `prefill_isl` with `prefill_ttft_ms` or `prefill_ttft`; `decode_itl`, `z_itl` or `z_itl_ms` over
-// `decode_active_kv_tokens` (or `x_kv_usage` with `max_kv_tokens`) and `decode_context_length` (or `y_context_length`).
+// Fields: `prefill_isl` with `prefill_ttft_ms` or `prefill_ttft`, and perhaps `prefill_added_ms`; `decode_itl`, `z_itl`
+// or `z_itl_ms` over `decode_active_kv_tokens` (or `x_kv_usage` with `max_kv_tokens`) and `decode_context_length` (or
+// `y_context_length`).
 // The decode fields are points in any order, or two axes with a grid decode_itl[kv][context]. Both parts are required;
 // they may come from several named files, and the first file with a field is used.
 //

@@ -38,6 +38,18 @@ TEST(Profile, SortsScatteredPointsIntoLines) {
   EXPECT_EQ(profile->kv_tokens_max, 0.0);
 }
 
+TEST(Profile, ReadsWhatAPromptAddsToAStepThatDecodes) {
+  const auto profile =
+      read(with_prefill(R"("prefill_isl": [100, 1000], "prefill_ttft_ms": [20, 50], "prefill_added_ms": [15, 45])"));
+  ASSERT_TRUE(profile) << profile.error().message();
+  ASSERT_EQ(profile->prefill_added.size(), 2U);
+  EXPECT_EQ(profile->prefill_added[1].x, 1000.0);
+  EXPECT_EQ(profile->prefill_added[1].ms, 45.0);
+  EXPECT_EQ(problem(with_prefill(R"("prefill_isl": [1, 2], "prefill_ttft_ms": [20, 50], "prefill_added_ms": [15])")),
+            "p.json: prefill_added_ms: has 1 values where p.json: prefill_isl has 2");
+  EXPECT_TRUE(read(with_prefill(R"("prefill_isl": [100], "prefill_ttft_ms": [20])"))->prefill_added.empty());
+}
+
 TEST(Profile, ReadsAGridByItsTwoAxes) {
   const auto profile =
       read(with_decode(R"("decode_active_kv_tokens": [100, 200, 300], "decode_context_length": [50, 100],

@@ -35,6 +35,11 @@ class SequenceBlocks {
   // Releases `allocated` blocks, of whose tokens `computed` are in the cache. The end of a sequence is evicted first,
   // its beginning, which others may share, last. A sequence that comes back can find all its full blocks again.
   void release(Sequence& sequence, std::uint64_t computed, std::uint32_t allocated, bool comes_back);
+  // Releases all blocks of a sequence that has generated its last token, which is never computed.
+  void release_completed(Sequence& sequence) {
+    const std::uint32_t tokens = sequence.request.input_tokens + sequence.request.output_tokens - 1;
+    release(sequence, tokens, blocks_for(tokens), false);
+  }
 
  private:
   const EngineConfig& config_;

@@ -18,11 +18,14 @@ struct StepShape {
   std::uint64_t prefill_context_tokens = 0;
   // Sum of new·(before + (new + 1)/2): query-key pairs of causal attention.
   double prefill_attention_pairs = 0.0;
-  // Sequences that generate a token, including those whose prompt ends in this step.
+  // Sequences that decode: those that had their first token before this step.
   std::uint32_t decode_sequences = 0;
   std::uint64_t decode_context_tokens = 0;  // Sum of their lengths.
   std::uint64_t active_kv_tokens = 0;       // Distinct tokens in the cache: active blocks × block size.
   std::uint64_t total_kv_tokens = 1;        // Capacity of the KV cache, greater than 0.
+  // IterationRules::kDynamo13: decode_sequences includes those whose prompt ends in this step, and the decode time of
+  // `polynomial` follows active_kv_tokens.
+  bool dynamo_13 = false;
 };
 
 struct DecodeRun {

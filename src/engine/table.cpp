@@ -19,6 +19,10 @@ double along(std::span<const ProfilePoint> points, double x, double beyond) {
   return below->ms + (above->ms - below->ms) * ((x - below->x) / (above->x - below->x));
 }
 
+double along_prompts(std::span<const ProfilePoint> curve, double new_tokens) {
+  return along(curve, new_tokens, curve.size() < 2 ? 0.0 : slope(curve[curve.size() - 2], curve.back()));
+}
+
 double along(const DecodeLine& line, double kv_tokens) {
   return along(line.points, kv_tokens, line.points.size() < 2 ? 0.0 : slope(line.points.front(), line.points.back()));
 }
@@ -29,9 +33,10 @@ Table::Table(EngineProfile profile, std::string name) : profile_{std::move(profi
   PENSTOCK_ASSERT(!profile_.prefill.empty() && !profile_.decode.empty(), "read_profile() returns both parts");
 }
 
-double Table::prefill_ms(double new_tokens) const {
-  const auto& curve = profile_.prefill;
-  return along(curve, new_tokens, curve.size() < 2 ? 0.0 : slope(curve[curve.size() - 2], curve.back()));
+double Table::prefill_ms(double new_tokens) const { return along_prompts(profile_.prefill, new_tokens); }
+
+double Table::prefill_added_ms(double new_tokens) const {
+  return profile_.prefill_added.empty() ? prefill_ms(new_tokens) : along_prompts(profile_.prefill_added, new_tokens);
 }
 
 double Table::decode_ms(double kv_tokens, double context_tokens) const {
@@ -47,7 +52,9 @@ double Table::decode_ms(double kv_tokens, double context_tokens) const {
 }
 
 double Table::prefill_part_ms(const StepShape& shape) const {
-  return shape.prefill_new_tokens > 0 ? prefill_ms(static_cast<double>(shape.prefill_new_tokens)) : 0.0;
+  if (shape.prefill_new_tokens == 0) return 0.0;
+  const auto tokens = static_cast<double>(shape.prefill_new_tokens);
+  return shape.decode_sequences == 0 ? prefill_ms(tokens) : prefill_added_ms(tokens);
 }
 
 core::Duration Table::time(double prefill_ms, std::uint32_t sequences, std::uint64_t context_tokens) const {

@@ -10,8 +10,8 @@
 
 namespace penstock::engine {
 
-// A step takes prefill_ms(all new prompt tokens), if there are any, plus decode_ms(KV tokens read, mean length of the
-// decoding sequences), if any decode.
+// A step without decodes takes prefill_ms(all new prompt tokens). A step that decodes takes decode_ms(KV tokens read,
+// mean length of the decoding sequences), plus prefill_added_ms(all new prompt tokens) if there are any.
 //
 // Prefill is linear between measured lengths, constant below the shortest (where the fixed cost dominates), and
 // continues along the last two points above the longest. Decode is linear in KV tokens along the line of each measured
@@ -29,6 +29,7 @@ class Table final : public StepTimeModel {
 
   [[nodiscard]] const EngineProfile& profile() const { return profile_; }
   [[nodiscard]] double prefill_ms(double new_tokens) const;
+  [[nodiscard]] double prefill_added_ms(double new_tokens) const;
   [[nodiscard]] double decode_ms(double kv_tokens, double context_tokens) const;
 
  private:

@@ -63,6 +63,19 @@ TEST(Table, AStepIsItsPromptsAndItsDecode) {
   EXPECT_EQ(sample().step(shape), core::from_milliseconds(35.0 + 4.0 + 2.0 * 400 / 900));
 }
 
+TEST(Table, APromptMayAddLessToAStepThatDecodesThanItTakesAlone) {
+  EngineProfile profile = sample().profile();
+  profile.prefill_added = {{100, 15}, {1000, 45}, {2000, 105}};
+  const Table table{std::move(profile), "sample"};
+  StepShape shape;
+  shape.prefill_requests = 1;
+  shape.prefill_new_tokens = 1000;
+  EXPECT_EQ(table.step(shape), core::from_milliseconds(50.0));
+  shape.decode_sequences = 5;
+  shape.decode_context_tokens = 500;
+  EXPECT_EQ(table.step(shape), core::from_milliseconds(45.0 + 4.0 + 2.0 * 400 / 900));
+}
+
 TEST(Table, MeetsEveryPointOfAMeasuredProfile) {
   const auto prefill = testing::engine_data("dynamo_npz/llama-3.1-8b-fp8_h200_tp1_prefill_raw_data.npz");
   const auto decode = testing::engine_data("dynamo_npz/llama-3.1-8b-fp8_h200_tp1_decode_raw_data.npz");

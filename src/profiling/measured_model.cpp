@@ -146,8 +146,10 @@ double MeasuredModel::decode_ms(double sequences, double context_tokens) const {
   return std::max(kMsLeast, on_curve(across, context_tokens));
 }
 
-double MeasuredModel::prefill_ms(double tokens) const {
-  return std::max(kMsLeast, on_curve(ttft_, tokens) - decode_ms(1.0, tokens));
+double MeasuredModel::prefill_ms(double tokens) const { return std::max(kMsLeast, on_curve(ttft_, tokens)); }
+
+double MeasuredModel::prefill_added_ms(double tokens) const {
+  return std::max(kMsLeast, prefill_ms(tokens) - decode_ms(0.0, tokens));
 }
 
 double MeasuredModel::most_sequences() const {
@@ -163,11 +165,15 @@ double MeasuredModel::most_kv_tokens() const {
 }
 
 core::Duration MeasuredModel::step(const engine::StepShape& shape) const {
+  const auto fresh = static_cast<double>(shape.prefill_new_tokens);
   double ms = 0.0;
-  if (shape.prefill_new_tokens > 0) ms += prefill_ms(static_cast<double>(shape.prefill_new_tokens));
-  if (shape.decode_sequences > 0)
+  if (shape.decode_sequences == 0) {
+    ms = prefill_ms(fresh);
+  } else {
+    if (shape.prefill_new_tokens > 0) ms = prefill_added_ms(fresh);
     ms += decode_ms(shape.decode_sequences,
                     static_cast<double>(shape.decode_context_tokens) / static_cast<double>(shape.decode_sequences));
+  }
   return engine::whole_nanoseconds(ms * 1e6);
 }
 

@@ -25,8 +25,8 @@ struct MeasuredPoints {
 
 // Step times are monotone cubic curves (Fritsch and Carlson, 1980) over the number of sequences for each context, and
 // over contexts for each number of sequences. Noise that lets times fall with more tokens or sequences is averaged out
-// (pool adjacent violators). A prompt adds its TTFT less the time of a decode step of one sequence of its length, as in
-// engine::Table. Beyond the measured points curves continue straight.
+// (pool adjacent violators). A step of a prompt alone takes its TTFT. A prompt adds its TTFT less the time of a
+// decode step without sequences, as the curves continue below one. Beyond the measured points curves continue straight.
 class MeasuredModel final : public engine::StepTimeModel {
  public:
   // Fails with fewer than two prompts, a context without a step of one sequence, values that are not finite or not
@@ -36,7 +36,8 @@ class MeasuredModel final : public engine::StepTimeModel {
   [[nodiscard]] core::Duration step(const engine::StepShape& shape) const override;
   [[nodiscard]] std::string description() const override { return "measured"; }
 
-  [[nodiscard]] double prefill_ms(double tokens) const;  // Time that a prompt adds to a step.
+  [[nodiscard]] double prefill_ms(double tokens) const;        // Step of a prompt alone.
+  [[nodiscard]] double prefill_added_ms(double tokens) const;  // Time that a prompt adds to a step that decodes.
   [[nodiscard]] double decode_ms(double sequences, double context_tokens) const;
   [[nodiscard]] double longest_prompt() const { return ttft_.back().x; }
   [[nodiscard]] double shortest_prompt() const { return ttft_.front().x; }

@@ -27,7 +27,8 @@ TEST(MeasuredModel, LinearTimesAreExactBetweenAndBeyondThePoints) {
   for (const double sequences : {1.0, 5.0, 20.0, 64.0})
     for (const double context : {64.0, 128.0, 700.0, 4000.0})
       EXPECT_NEAR(model->decode_ms(sequences, context), 10.0 + 0.2 * sequences + 1e-4 * sequences * context, 1e-9);
-  EXPECT_NEAR(model->prefill_ms(1000), 32.0 - model->decode_ms(1, 1000), 1e-9);
+  EXPECT_NEAR(model->prefill_ms(1000), 32.0, 1e-9);
+  EXPECT_NEAR(model->prefill_added_ms(1000), 22.0, 1e-9);
   EXPECT_EQ(model->most_sequences(), 32);
   EXPECT_EQ(model->most_kv_tokens(), 32 * 2048);
 }

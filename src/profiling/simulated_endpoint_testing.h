@@ -32,7 +32,7 @@ struct SimulatedEndpoint {
     requests += burst.requests;
     for (;;) {
       engine::StepShape shape;
-      std::vector<std::size_t> decoding;
+      std::vector<std::size_t> generating;
       std::uint32_t running = 0, budget = chunk_tokens;
       for (std::size_t i = 0; i < answers.size() && running < sequences_max; ++i) {
         TimedAnswer& answer = answers[i];
@@ -44,16 +44,17 @@ struct SimulatedEndpoint {
         computed[i] += chunk;
         shape.prefill_new_tokens += chunk;
         if (chunk < left) continue;
-        decoding.push_back(i);
+        generating.push_back(i);
+        if (left > 0) continue;  // The first token comes from the prompt's step.
+        ++shape.decode_sequences;
         shape.decode_context_tokens += answer.prompt_tokens + answer.token_times.size();
       }
       if (running == 0) return answers;
-      shape.decode_sequences = static_cast<std::uint32_t>(decoding.size());
       shape.active_kv_tokens = shape.decode_context_tokens;
       shape.total_kv_tokens = 1'000'000;
       clock += core::from_milliseconds(core::to_milliseconds(model.step(shape)) *
                                        std::max(0.2, 1.0 + noise * random.normal()));
-      for (const std::size_t i : decoding) answers[i].token_times.push_back(clock);
+      for (const std::size_t i : generating) answers[i].token_times.push_back(clock);
     }
   }
 };
