@@ -7,6 +7,8 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <set>
+#include <string_view>
 #include <utility>
 
 #include "cli/arguments.h"
@@ -26,6 +28,7 @@
 #include "controller/shared_targets.h"
 #include "core/enum_names.h"
 #include "dashboard/dashboard.h"
+#include "dashboard/recorder.h"
 #include "net/signals.h"
 #include "options/values.h"
 #include "replay/setup.h"
@@ -43,6 +46,9 @@ constexpr core::Duration kAnnotations = std::chrono::seconds{1};
 constexpr core::Duration kPublishing = std::chrono::milliseconds{200};
 // Longest time to save the policy's state and to give a Lease up at the end.
 constexpr core::Duration kHandOver = std::chrono::seconds{3};
+
+// What of a replay's output a daemon writes, too.
+const std::set<std::string_view> kOutputs{"--decision-log", "--report-dir", "--report-interval"};
 
 const char* host_name(EngineHost host) {
   return core::name_of<EngineHost::kKubernetes>(host, {"the gateway's replicas", "local engines", "Kubernetes"});
@@ -66,7 +72,7 @@ Usage plan_usage(const options::Table& daemon, const options::Table& configurati
     usage.flags.push_back(std::move(flag));
   for (Flag& flag : flags_of(configuration, configuration::planner_groups())) usage.flags.push_back(std::move(flag));
   for (Flag& flag : flags_of(configuration, {"Output"}))
-    if (flag.name == "--decision-log") usage.flags.push_back(std::move(flag));
+    if (kOutputs.contains(flag.name)) usage.flags.push_back(std::move(flag));
   usage.notes =
       "Examples:\n"
       "  penstock plan --gateway 127.0.0.1:8081                      observe the replicas of a gateway\n"
@@ -337,6 +343,15 @@ int run_planner(const Arguments& arguments) {
   };
   controller::PlannerDaemon daemon{loop, client, *fleet, **policy, *std::move(options), log, record};
 
+  // The history outlives a planner that has a folder for its state.
+  const bool has_state = local || !plan.state_folder.empty();
+  dashboard::Recorder recorder{loop,
+                               daemon,
+                               PENSTOCK_VERSION,
+                               {.history_file = has_state ? (folder_of(plan) / "history.jsonl").string() : "",
+                                .report_folder = made.output.report_dir,
+                                .report_interval = made.output.report_interval},
+                               log};
   std::unique_ptr<dashboard::Dashboard> board;
   std::string where = "no live page";
   const bool has_page = plan.dashboard != "0";
@@ -353,7 +368,7 @@ int run_planner(const Arguments& arguments) {
     warn_if_exposed(log, has_page ? "dashboard" : "metrics", net::local_address(*socket), access->options);
     board = std::make_unique<dashboard::Dashboard>(
         loop, *socket, daemon, PENSTOCK_VERSION, std::move(access->options), std::move(access->tls),
-        has_page ? dashboard::DashboardContent::kAll : dashboard::DashboardContent::kMetrics);
+        has_page ? dashboard::DashboardContent::kAll : dashboard::DashboardContent::kMetrics, &recorder);
   }
   auto autoscalers = Autoscalers::open(plan.autoscalers, loop, client, daemon, log);
   if (!autoscalers) return report_input_error(autoscalers.error());
@@ -368,7 +383,9 @@ int run_planner(const Arguments& arguments) {
     publishing = loop.every(kPublishing, [&] { leadership->publish_now(); });
   }
   net::Loop::Timer hand_over_ends = 0;
+  bool has_reported = false;  // Before the engines end, if there were data by then.
   hand_over = [&](const std::function<void()>& done) {
+    has_reported = recorder.write_report().has_value();
     const auto once = [&, done] {
       if (std::exchange(hand_over_ends, 0) != 0) done();
     };
@@ -385,6 +402,7 @@ int run_planner(const Arguments& arguments) {
   loop.run();
   loop.cancel(annotations);
   if (publishing != 0) loop.cancel(publishing);
+  if (!has_reported) recorder.write_report();
   return log_stop(log, "plan", cause, kGood);
 }
 

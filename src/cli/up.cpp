@@ -162,7 +162,9 @@ class Supervisor {
                                       "--ports",
                                       options_.ports,
                                       "--decision-log",
-                                      folder_ / "decisions.sqlite"}));
+                                      folder_ / "decisions.sqlite",
+                                      "--report-dir",
+                                      folder_}));
     for (Part& each : parts_)
       for (std::string& argument : log_arguments(options_.log)) each.words.push_back(std::move(argument));
     if (!options_.no_load) {
@@ -323,7 +325,7 @@ class Supervisor {
           return;
         }
     if (!summary_.empty()) static_cast<void>(print(summary_));
-    print_status("logs, ledger and decisions of this run: " + folder_.string());
+    print_status("logs, ledger, decisions and an HTML report of this run: " + folder_.string());
     loop_.stop();
   }
 

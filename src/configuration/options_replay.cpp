@@ -225,10 +225,13 @@ void add_output(Table& table, OutputOptions& output, std::uint32_t& series_point
        output.metrics);
   table
       .add({"report_dir", "--report-dir",
-            "write a report with charts for each policy and interval of the run to this folder"},
+            "write reports with charts to this folder: replay one for each policy and interval, plan one for each "
+            "interval and "
+            "one at the end"},
            text(output.report_dir))
       .placeholder("FOLDER");
-  table.add({"report_interval", "--report-interval", "length of such an interval"}, duration(output.report_interval));
+  table.add({"report_interval", "--report-interval", "length of such an interval; 0s: plan writes one at the end only"},
+            duration(output.report_interval));
   table.add({"series_points", "--series-points", "points of each chart, at most"}, count(series_points, 1, 100'000));
 }
 

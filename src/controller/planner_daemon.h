@@ -63,6 +63,9 @@ struct LivePoint {
   std::vector<std::optional<std::uint32_t>> target, starting, ready, draining;  // By pool.
   // Of the last minute. Answers without a stream have only e2e and tpot.
   signals::LatencyWindow ttft, itl, e2e, tpot;
+  // What the last decision expects of the current fleet, and the requests per second that the ready replicas serve
+  // within the SLO; empty where the policy has no such figure.
+  std::optional<double> estimated_ttft_ms, estimated_itl_ms, capacity_per_s;
   std::optional<std::uint64_t> queued, running;  // At the engines that report.
   std::optional<std::uint32_t> waiting;          // At the gateway.
   // Shares from 0 to 1; hits as a share of the prompt tokens since the previous point. Empty if no engine reported.

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "controller/planner_daemon.h"
+#include "decision/figures.h"
 
 namespace penstock::controller {
 namespace {
@@ -32,6 +33,16 @@ class MeanKvUsage {
   std::uint32_t engines_ = 0;
   bool all_have_capacity_ = true;
 };
+
+// Requests per second of the ready replicas within the SLO: each request passes every pool. Empty if no pool's capacity
+// is known.
+std::optional<double> capacity_per_s(const decision::ForecastPoint& estimated, const signals::Observation& seen) {
+  std::optional<double> least;
+  for (std::size_t pool = 0; pool < seen.pools.size() && pool < estimated.capacity_by_pool.size(); ++pool)
+    if (const auto one = estimated.capacity_by_pool[pool])
+      least = std::min(least.value_or(*one * seen.pools[pool].ready), *one * seen.pools[pool].ready);
+  return least;
+}
 
 }  // namespace
 
@@ -71,6 +82,11 @@ void PlannerDaemon::add_point() {
     point.e2e = entry->last_minute.e2e;
     point.tpot = entry->last_minute.tpot;
     point.waiting = entry->unrouted_requests;
+    if (const auto estimated = decided_ ? decision::forecast_point(seen.now, *decided_) : std::nullopt) {
+      point.estimated_ttft_ms = estimated->ttft_ms;
+      point.estimated_itl_ms = estimated->itl_ms;
+      point.capacity_per_s = capacity_per_s(*estimated, seen);
+    }
   }
   point.kv_usage = kv.mean();
   // Counters of engines that ended are gone from the sums: such an interval has no share.

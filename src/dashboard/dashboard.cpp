@@ -55,11 +55,13 @@ class Dashboard::Viewer final : private net::ExchangeListener {
 };
 
 Dashboard::Dashboard(net::Loop& loop, int listening, const controller::PlannerDaemon& daemon, std::string version,
-                     net::AccessOptions access, std::shared_ptr<net::TlsContext> tls, DashboardContent content)
+                     net::AccessOptions access, std::shared_ptr<net::TlsContext> tls, DashboardContent content,
+                     const Recorder* recorder)
     : loop_(loop),
       daemon_(daemon),
       version_(std::move(version)),
       content_(content),
+      recorder_(recorder),
       listening_(net::local_address(listening)),
       access_(listening_, std::move(access)),
       page_(make_page()),
@@ -102,6 +104,10 @@ void Dashboard::on_request(net::Exchange& exchange) {
   if (path == "/api/state")
     return answer(exchange, 200, "application/json", state_document(daemon_, loop_.now(), version_));
   if (path == "/api/points") return answer(exchange, 200, "application/json", points_document(daemon_));
+  if (recorder_ != nullptr && path == "/api/history")
+    return answer(exchange, 200, "application/json", recorder_->history_document());
+  if (recorder_ != nullptr && path == "/report")
+    return answer(exchange, 200, "text/html; charset=utf-8", recorder_->report(), page_.policy);
   if (path == "/metrics" || path == "/metrics/engines" || path == "/metrics/llm") {
     const auto format = telemetry::negotiate_format(exchange.head().joined_field("accept"));
     return answer(exchange, 200, telemetry::content_type(format),
@@ -113,7 +119,9 @@ void Dashboard::on_request(net::Exchange& exchange) {
   exchange.start(200, fields);
   if (exchange.head().method == "HEAD") return exchange.finish();
   auto viewer = std::make_unique<Viewer>(*this, exchange);
-  viewer->send(std::string{kRetry} + event_text("points", points_document(daemon_)) +
+  viewer->send(std::string{kRetry} +
+               (recorder_ == nullptr ? "" : event_text("history", recorder_->history_document())) +
+               event_text("points", points_document(daemon_)) +
                event_text("state", state_document(daemon_, loop_.now(), version_)));
   Viewer* raw = viewer.get();
   viewers_.emplace(raw, std::move(viewer));

@@ -12,6 +12,7 @@
 #include "controller/planner_daemon.h"
 #include "dashboard/page.h"
 #include "dashboard/pushed_figures.h"
+#include "dashboard/recorder.h"
 #include "net/access.h"
 #include "net/loop.h"
 #include "net/server.h"
@@ -20,7 +21,8 @@ namespace penstock::dashboard {
 
 //   GET /                 the page
 //   GET /events           server-sent events: "state" and "point" every second or two
-//   GET /api/state        the state; /api/points: the points of the charts
+//   GET /api/state        the state; /api/points: the points of the charts; /api/history: those since the last report
+//   GET /report           the page with all its data as one file
 //   GET /metrics          Prometheus' text; /metrics/engines: token metrics; /metrics/llm: its gauges for autoscalers
 //   POST /ingest          figures that another program measures
 //   GET /health           200 while the planner runs
@@ -36,7 +38,7 @@ class Dashboard final : private net::ExchangeHandler {
   // there are any.
   Dashboard(net::Loop& loop, int listening, const controller::PlannerDaemon& daemon, std::string version,
             net::AccessOptions access = {}, std::shared_ptr<net::TlsContext> tls = nullptr,
-            DashboardContent content = DashboardContent::kAll);
+            DashboardContent content = DashboardContent::kAll, const Recorder* recorder = nullptr);
   ~Dashboard();
 
   // New requests need these credentials, and new connections use this certificate.
@@ -55,6 +57,7 @@ class Dashboard final : private net::ExchangeHandler {
   const controller::PlannerDaemon& daemon_;
   std::string version_;
   DashboardContent content_;
+  const Recorder* recorder_;  // Null: there are neither history nor reports.
   net::Address listening_;
   net::AccessPolicy access_;
   Page page_;

@@ -142,6 +142,9 @@ Json point(const LivePoint& point) {
           {"itl", latency(point.itl)},
           {"e2e", latency(point.e2e)},
           {"tpot", latency(point.tpot)},
+          {"estimated_ttft_ms", known(point.estimated_ttft_ms)},
+          {"estimated_itl_ms", known(point.estimated_itl_ms)},
+          {"capacity_per_s", known(point.capacity_per_s)},
           {"queued", known(point.queued)},
           {"running", known(point.running)},
           {"waiting", known(point.waiting)},
@@ -184,7 +187,8 @@ std::string phase(const PlannerDaemon& daemon) {
 
 }  // namespace
 
-std::string state_document(const PlannerDaemon& daemon, core::Instant now, const std::string& version) {
+std::string state_document(const PlannerDaemon& daemon, core::Instant now, const std::string& version,
+                           Decisions shown) {
   const controller::DaemonOptions& options = daemon.options();
   const bool is_known = daemon.data() != signals::DataState::kNoGateway;
   Json made{{"version", version},
@@ -213,8 +217,8 @@ std::string state_document(const PlannerDaemon& daemon, core::Instant now, const
   made["scaling"] = scaling(daemon);
   made["decisions"] = Json::array();
   const auto& decisions = daemon.decisions();
-  for (auto entry = decisions.rbegin(); entry != decisions.rend() && made["decisions"].size() < kDecisionsShown;
-       ++entry)
+  const std::size_t most = shown == Decisions::kAll ? decisions.size() : kDecisionsShown;
+  for (auto entry = decisions.rbegin(); entry != decisions.rend() && made["decisions"].size() < most; ++entry)
     made["decisions"].push_back(report::decision_json(*entry, decision::Rendering::kLivePage));
   made["events"] = Json::array();
   for (const controller::FleetEvent& event : newest_events(daemon))

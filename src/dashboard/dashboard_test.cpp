@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
 #include "controller/live_testing.h"
 #include "logging/log_testing.h"
 #include "net/client_testing.h"
@@ -54,6 +58,92 @@ class BoardTest : public testing::Test {
   net::Address address;
   std::optional<Dashboard> dashboard;
 };
+
+class RecordedBoardTest : public BoardTest {
+ protected:
+  RecordedBoardTest() {
+    std::string made = testing::TempDir() + "recorderXXXXXX";
+    EXPECT_NE(::mkdtemp(made.data()), nullptr);
+    folder = made;
+  }
+  ~RecordedBoardTest() override {
+    dashboard.reset();
+    recorder.reset();
+    std::filesystem::remove_all(folder);
+  }
+  // An hour of the wall clock passes in a second.
+  void record(core::Duration report_interval) {
+    RecorderOptions options;
+    options.history_file = folder / "history.jsonl";
+    options.report_folder = folder / "reports" / "of-chat";
+    options.report_interval = report_interval;
+    options.point_interval = 50ms;
+    options.unix_s = [this] { return 1'790'000'000.0 + 3600.0 * core::to_seconds(loop.now()); };
+    dashboard.reset();
+    recorder.emplace(loop, *daemon, "1.2.3", std::move(options), log);
+    const int listening = *net::listen_on(net::Address{}, false);
+    address = net::local_address(listening);
+    dashboard.emplace(loop, listening, *daemon, "1.2.3", net::AccessOptions{}, nullptr, DashboardContent::kAll,
+                      &*recorder);
+  }
+  std::vector<std::filesystem::path> reports() const {
+    std::vector<std::filesystem::path> found;
+    if (!std::filesystem::exists(folder / "reports" / "of-chat")) return found;
+    for (const auto& entry : std::filesystem::directory_iterator{folder / "reports" / "of-chat"})
+      found.push_back(entry.path());
+    return found;
+  }
+  // How many points a document has.
+  static std::size_t points_of(std::string_view text) {
+    std::size_t found = 0;
+    for (std::size_t at = text.find("\"at_s\""); at != std::string_view::npos; at = text.find("\"at_s\"", at + 1))
+      ++found;
+    return found;
+  }
+
+  std::filesystem::path folder;
+  std::optional<Recorder> recorder;
+};
+
+TEST_F(RecordedBoardTest, ServesTheHistoryAndAReportOfIt) {
+  record(0ms);
+  EXPECT_TRUE(run_until(loop, [&] { return points_of(recorder->history_document()) >= 3; }));
+  EXPECT_GE(points_of(get("/api/history").body), 3U);
+  const net::FetchAnswer report = get("/report");
+  EXPECT_EQ(report.status, 200);
+  EXPECT_NE(report.body.find("<script type=\"application/json\" id=\"report\">{\"unix_s\":179"), std::string::npos);
+  EXPECT_NE(report.body.find("\"version\":\"1.2.3\""), std::string::npos);
+  EXPECT_TRUE(reports().empty()) << "nothing is written without an interval";
+}
+
+TEST_F(RecordedBoardTest, WritesAReportAfterEachIntervalAndBeginsAnew) {
+  record(1h);
+  EXPECT_TRUE(run_until(loop, [&] { return reports().size() >= 2; }));
+  EXPECT_LT(points_of(recorder->history_document()), 40U);
+  EXPECT_TRUE(reports()[0].filename().string().starts_with("penstock-2026-09-2")) << reports()[0];
+  EXPECT_EQ(reports()[0].extension(), ".html");
+}
+
+TEST_F(RecordedBoardTest, TheNextPlannerContinuesTheHistory) {
+  record(0ms);
+  EXPECT_TRUE(run_until(loop, [&] { return points_of(recorder->history_document()) >= 3; }));
+  const std::size_t before = points_of(recorder->history_document());
+  record(0ms);
+  EXPECT_EQ(points_of(recorder->history_document()), before);
+  ASSERT_TRUE(recorder->write_report());
+  EXPECT_EQ(recorder->history_document(), "[]");
+  EXPECT_EQ(reports().size(), 1U);
+}
+
+TEST_F(RecordedBoardTest, AFolderThatCannotBeWrittenIsNamedOnceAndLosesNothing) {
+  std::ofstream{folder / "reports"} << "a file";
+  record(1h);
+  EXPECT_TRUE(run_until(loop, [&] { return log.count(logging::Event::kFileUnwritable) > 0; }));
+  EXPECT_TRUE(run_until(loop, [&, points = points_of(recorder->history_document())] {
+    return points_of(recorder->history_document()) > points + 3;
+  }));
+  EXPECT_EQ(log.count(logging::Event::kFileUnwritable), 1U);
+}
 
 TEST_F(BoardTest, ServesThePageWithAllItsPartsInIt) {
   const net::FetchAnswer page = get("/");

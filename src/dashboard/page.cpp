@@ -8,6 +8,7 @@
 
 #include "core/result.h"
 #include "dashboard/assets.h"
+#include "report/page_template.h"
 
 namespace penstock::dashboard {
 namespace {
@@ -40,6 +41,17 @@ Page make_page(const PageParts& parts) {
       "form-action 'none'; frame-ancestors 'none'",
       source_of(parts.style), source_of(parts.library), source_of(parts.scripts));
   return made;
+}
+
+std::string report_page(std::string_view state, std::string_view history, std::string_view points, double unix_s) {
+  std::string html = make_page().html;
+  const std::size_t end = html.rfind("</body>");
+  PENSTOCK_ASSERT(end != std::string::npos, "the page has a body");
+  const std::string data =
+      fmt::format(R"({{"unix_s":{:.3f},"state":{},"history":{},"points":{}}})", unix_s, state, history, points);
+  html.insert(end,
+              fmt::format("<script type=\"application/json\" id=\"report\">{}</script>\n", report::escape_json(data)));
+  return html;
 }
 
 Page make_page() { return make_page({assets::page(), assets::style(), assets::library(), assets::scripts()}); }

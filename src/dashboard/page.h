@@ -21,4 +21,9 @@ struct PageParts {
 // The page of the embedded files.
 [[nodiscard]] Page make_page();
 
+// The page of the embedded files as a report: one file that shows `state` and the points of `history` and `points`
+// (documents of JSON, see docs/dashboard.md) as they were `unix_s` seconds after 1970.
+[[nodiscard]] std::string report_page(std::string_view state, std::string_view history, std::string_view points,
+                                      double unix_s);
+
 }  // namespace penstock::dashboard

@@ -48,5 +48,12 @@ TEST(Page, OfTheProgramHasOneStyleAndTwoScripts) {
   EXPECT_EQ(count("</script"), 2U);
 }
 
+TEST(Page, AReportHasItsDataWhichCannotEndItsElement) {
+  const std::string html = report_page(R"x({"policy":"</script><script>alert(1)"})x", "[1]", "[2]", 1.5);
+  EXPECT_NE(html.find(R"(id="report">{"unix_s":1.500,"state":{"policy":"\u003c/script\u003e)"), std::string::npos);
+  EXPECT_NE(html.find(R"("history":[1],"points":[2]}</script>)"), std::string::npos);
+  EXPECT_EQ(html.find("<script>alert(1)"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace penstock::dashboard

@@ -94,7 +94,7 @@ class WhatIsShown(LiveTest):
         page = self.show()
         charts = page.run("[...document.querySelectorAll('.chart')].map(f => [f.id, f.querySelector('.plot').getAttribute('aria-label')])")
         self.assertEqual([name for name, _ in charts], [f"chart-{name}" for name in (
-            "replicas-0", "requests", "tokens", "ttft", "itl", "queues", "kv")])
+            "replicas-0", "requests", "tokens", "ttft", "itl", "lengths", "queues", "kv")])
         for name, words in charts:
             self.assertRegex(words, r"last 15 min: .* now .*, from .* to ", name)
         self.assertIn("; SLO 2\u00a0s.", dict(charts)["chart-ttft"])
@@ -216,6 +216,22 @@ class WhatIsShown(LiveTest):
         page.wait_for("live.points.at(-1).at_s === 2404")
         self.assertEqual(page.run("live.points.length"), 1800)
         self.assertEqual(page.run("live.points.filter(p => p.at_s === 2402).length"), 1)
+
+    def test_the_history_reaches_back_behind_the_start_and_shows_its_gap(self):
+        page = self.show()
+        shown = "charts[1].data[0].length"
+        page.press("4")
+        page.wait_for("charts[1].canvas.getAttribute('aria-label').includes('last 24 h')")
+        first = self.server.points[0]
+        # Of a planner that ended half an hour before this one started.
+        self.server.push("history", [{**first, "at_s": -5400 + 60 * minute, "arrivals_per_s": 70} for minute in range(60)])
+        page.wait_for(f"{shown} > 60")
+        self.assertEqual(page.run("charts[1].data[1].slice(0, 61)"), 60 * [70] + [None])
+        self.assertGreaterEqual(page.run("charts[1].data[0].at(-1) - charts[1].data[0][0]"), 5400)
+        self.server.tell(later(self.server.state))
+        page.press("2")
+        page.wait_for(f"{shown} > 0 && !charts[1].data[1].includes(70)")
+        self.assert_clean(page)
 
     def test_a_gateway_that_does_not_report_is_marked(self):
         page = self.show()

@@ -1,15 +1,21 @@
 #!/usr/bin/env python3
 """`penstock up`: everything starts, works together, and ends with nothing left."""
 
+import glob
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
+import sys
 import unittest
 
-from live_testing import KILL, PROGRAM, SECONDS, Stream, ask, complete, until
-from planner_testing import Home, Up, rows_of
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "browser"))
+
+from chromium import Chromium  # noqa: E402
+from live_testing import KILL, PROGRAM, SECONDS, Stream, ask, complete, until  # noqa: E402
+from planner_testing import Home, Up, rows_of  # noqa: E402
 
 LOAD = ("--peak", "20", "--trough", "10", "--period", "20s")
 
@@ -30,7 +36,8 @@ class UpTest(unittest.TestCase):
         output = up.process.stdout.read()
         self.assertRegex(output, r"up: planner ended\nup: gateway ended\n"
                                  r"  requests .*\n  GPU-hours +[0-9.e-]+, GPU cost [0-9.e-]+ USD.*\n"
-                                 r"up: logs, ledger and decisions of this run: " + home.folder + r"\n\Z")
+                                 r"up: logs, ledger, decisions and an HTML report of this run: " + home.folder + r"\n\Z")
+        self.assert_report(home)
         # The end is no decision.
         self.assertEqual([row for row in rows_of(home.path("decisions.sqlite"), "select current, target from decisions")
                           if 0 in row], [])
@@ -39,6 +46,23 @@ class UpTest(unittest.TestCase):
             with socket.socket() as mine:
                 mine.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 mine.bind(("127.0.0.1", port))
+
+    def assert_report(self, home):
+        (report,) = glob.glob(home.path("penstock-*.html"))
+        program = shutil.which("chromium")
+        if not program:
+            return
+        browser = Chromium(program)
+        try:
+            page = browser.page()
+            page.open("file://" + report)
+            page.wait_for("document.querySelectorAll('#charts canvas').length > 5")
+            self.assertEqual(page.complaints(), [])
+            self.assertRegex(page.text("#connection-word"), r"^\d{4}-\d\d-\d\d \d\d:\d\d to \d{4}-")
+            self.assertEqual(page.text("#mode"), "active")
+            self.assertEqual([url for url in page.requested() if not url.startswith(("file:", "data:"))], [])
+        finally:
+            browser.close()
 
     def test_all_parts_work_together_and_end(self):
         home = self.make_home()

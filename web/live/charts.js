@@ -1,28 +1,36 @@
 // The charts over time, drawn by uPlot. All charts share one cursor; the legends show the values under it.
 
-const WINDOWS = {5: '5 min', 15: '15 min', 60: '1 h'};
+const WINDOWS = {5: '5 min', 15: '15 min', 60: '1 h', 1440: '24 h'};
+const GAP_S = 180;  // A line has a gap where no point was taken for this time.
 const POOL_CHARTS_MAX = 8;
 const HEIGHT = 176;
 
 const sumOf = values => total(list(values));
-const latencySeries = key => [
+const latencySeries = (key, estimate) => [
   {label: 'p50', colour: 'p50', width: 1, of: point => record(point[key]).p50_ms},
   {label: 'p95', colour: 'p95', width: 2, fill: true, main: true, of: point => record(point[key]).p95_ms},
   {label: 'p99', colour: 'p99', width: 1, dash: [4, 3], of: point => record(point[key]).p99_ms},
+  {label: 'estimated', colour: 'd', width: 1.5, dash: [2, 3], of: point => point[estimate]},
 ];
+// The mean of the requests that arrived in the last minute.
+const perRequest = key => point => point.arrivals_per_s > 0 ? point[key] / point.arrivals_per_s : null;
 // Without a ready engine the use of the KV cache is unknown, not zero.
 const ofReady = key => point => sumOf(point.ready) > 0 ? point[key] : null;
 
 const CHARTS = [
   {id: 'requests', title: 'Requests', hint: 'arrivals per second, mean over a minute', format: figure, series: [
-    {label: 'requests/s', colour: 'a', width: 2, fill: true, main: true, of: point => point.arrivals_per_s}]},
+    {label: 'requests/s', colour: 'a', width: 2, fill: true, main: true, of: point => point.arrivals_per_s},
+    {label: 'capacity within the SLO, at least', colour: 'd', width: 1.5, dash: [2, 3], of: point => point.capacity_per_s}]},
   {id: 'tokens', title: 'Tokens', hint: 'per second, mean over a minute', format: figure, series: [
     {label: 'in', colour: 'a', width: 2, main: true, of: point => point.input_tokens_per_s},
     {label: 'out', colour: 'b', width: 2, of: point => point.output_tokens_per_s}]},
   {id: 'ttft', title: 'Time to first token', hint: 'last minute', format: milliseconds,
-   limit: state => record(state.slo).ttft_ms, series: latencySeries('ttft')},
+   limit: state => record(state.slo).ttft_ms, series: latencySeries('ttft', 'estimated_ttft_ms')},
   {id: 'itl', title: 'Inter-token latency', hint: 'last minute', format: milliseconds,
-   limit: state => record(state.slo).itl_ms, series: latencySeries('itl')},
+   limit: state => record(state.slo).itl_ms, series: latencySeries('itl', 'estimated_itl_ms')},
+  {id: 'lengths', title: 'Tokens of a request', hint: 'mean of the last minute', format: figure, series: [
+    {label: 'prompt', colour: 'a', width: 2, main: true, of: perRequest('input_tokens_per_s')},
+    {label: 'output', colour: 'b', width: 2, of: perRequest('output_tokens_per_s')}]},
   {id: 'queues', title: 'Requests running and waiting', format: count, whole: true, series: [
     {label: 'running', colour: 'a', width: 1, of: point => point.running},
     {label: 'waiting at engines', colour: 'b', width: 2, fill: true, main: true, of: point => point.queued},
@@ -187,11 +195,20 @@ function buildCharts(state) {
   for (const what of CHARTS) charts.push(buildChart(what, place));
 }
 
+function withGaps(points) {
+  const made = [];
+  for (const point of points) {
+    if (made.length && point.at_s - made.at(-1).at_s > GAP_S) made.push({at_s: made.at(-1).at_s + 1});
+    made.push(point);
+  }
+  return made;
+}
+
 function showCharts(state) {
   buildCharts(state);
   const end = live.points.length ? live.points.at(-1).at_s : state.now_s;
   const from = end - shownMinutes * 60;
-  const points = live.points.filter(point => point.at_s >= from);
+  const points = withGaps(pointsOf(shownMinutes * 60, end));
   const begin = points.length ? Math.max(from, Math.min(points[0].at_s, end - 60)) : from;
   const times = points.map(point => onWall(point.at_s));
   for (const chart of charts) {

@@ -1,6 +1,8 @@
-// Receives the event stream of the server and keeps its data.
+// Receives the event stream of the server, or the data of a report, and keeps it.
 
 const POINTS_MAX = 1800;
+const HISTORY_MAX = 7 * 1440;
+const HISTORY_STEP_S = 60;   // Points of the history are this far apart.
 const STALE_AFTER_S = 5;     // The server sends a state every second.
 const SILENT_AFTER_S = 20;   // A stream without events for this time is replaced.
 const WAITS_S = [1, 2, 4, 8];
@@ -8,6 +10,8 @@ const WAITS_S = [1, 2, 4, 8];
 const live = {
   state: null,
   points: [],
+  history: [],         // Older points, one a minute, since the last report.
+  isReport: false,
   receivedAt: null,    // Time of the last state on the browser's monotonic clock.
   connected: false,
   everConnected: false,
@@ -23,6 +27,8 @@ function connection() {
   return {name: old === null ? 'connecting' : old > STALE_AFTER_S ? 'stale' : 'live', old};
 }
 
+const takeHistory = points => { live.history = list(points).filter(point => known(record(point).at_s)).slice(-HISTORY_MAX); };
+
 // Points must ascend in time; others are dropped.
 function takePoints(points) {
   live.points = [];
@@ -36,6 +42,28 @@ function takePoint(point) {
   if (last && point.at_s < last.at_s) live.points = [];  // The planner has restarted.
   live.points.push(point);
   if (live.points.length > POINTS_MAX) live.points.shift();
+  if (point.at_s < (live.history.at(-1)?.at_s ?? -Infinity) + HISTORY_STEP_S) return;
+  live.history.push(point);
+  if (live.history.length > HISTORY_MAX) live.history.shift();
+}
+
+// The points of the last `length_s` seconds. Those of the history come before those of the last hour.
+function pointsOf(length_s, end_s) {
+  const begin = live.points.length ? live.points[0].at_s : Infinity;
+  const all = length_s > 3600 ? [...live.history, ...live.points.slice(-1)] : [...live.history.filter(point => point.at_s < begin), ...live.points];
+  return all.filter(point => point.at_s >= end_s - length_s && point.at_s <= end_s);
+}
+
+// Takes the data of a report; returns whether this page is one.
+function takeReport(element) {
+  if (!element) return false;
+  const report = record(JSON.parse(element.textContent));
+  live.isReport = true;
+  takeHistory(report.history);
+  takePoints(report.points);
+  live.state = record(report.state);
+  setWall(live.state.now_s, report.unix_s);
+  return true;
 }
 
 function takeState(state) {
@@ -71,6 +99,7 @@ function openFeed(changed, connectionChanged) {
     waiting = null;
     lastWord = moment();
     source = new EventSource('events');
+    on('history', takeHistory);
     on('points', takePoints);
     on('point', takePoint);
     on('state', takeState);

@@ -36,6 +36,11 @@ const lacks = state => {
 };
 
 function showConnection() {
+  if (live.isReport) {
+    const first = live.history[0] ?? live.points[0];
+    mark(byId('connection'), 'data-state', 'report');
+    return setText(byId('connection-word'), `${dateAndTime(first?.at_s)} to ${dateAndTime(live.state.now_s)}`);
+  }
   const stream = connection(), old = stream.old, data = record(record(live.state).data);
   const name = stream.name !== 'live' ? stream.name : lacks(live.state) ? 'unknown' : data.state === 'starting' ? 'starting' : 'live';
   const aged = known(old) && (name === 'stale' || name === 'reconnecting') ? ` · ${age(old)} old` : '';
@@ -145,7 +150,7 @@ const SHORT_CUTS = {
   '?': help, p: pause, t: switchTheme, c: () => chooseChanges(!decisions.changesOnly),
   '/': () => byId('filter').focus(),
   d: () => byId('decision-list').querySelector('li:not([hidden]) summary')?.focus(),
-  1: () => chooseWindow(5), 2: () => chooseWindow(15), 3: () => chooseWindow(60),
+  1: () => chooseWindow(5), 2: () => chooseWindow(15), 3: () => chooseWindow(60), 4: () => chooseWindow(1440),
 };
 
 function onKey(event) {
@@ -161,6 +166,16 @@ function onKey(event) {
   if (!act) return;
   event.preventDefault();
   act();
+}
+
+// A report shows its data once. All times are those of the browser's time zone.
+function showReport() {
+  const began = live.history[0]?.at_s ?? live.points[0]?.at_s ?? live.state.now_s;
+  document.title = 'Penstock report';
+  setText(byId('kind'), 'report');
+  for (const id of ['pause', 'links']) byId(id).hidden = true;
+  chooseWindow(live.state.now_s - began > 3600 ? 1440 : 60);
+  schedule();
 }
 
 function start() {
@@ -183,6 +198,7 @@ function start() {
   });
   for (const button of document.querySelectorAll('[data-minutes]'))
     button.addEventListener('click', () => chooseWindow(Number(button.dataset.minutes)));
+  if (takeReport(byId('report'))) return showReport();
   setInterval(showConnection, 1000);
   openFeed(schedule, showConnection);
 }

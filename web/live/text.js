@@ -36,8 +36,8 @@ function total(values) {
 
 // Times of day use the browser's clock, because the planner counts seconds since its start.
 const wall = {offset: null, changes: 0};
-function setWall(now) {
-  const offset = Date.now() / 1000 - now;
+function setWall(now, unix_s = Date.now() / 1000) {
+  const offset = unix_s - now;
   if (wall.offset !== null && Math.abs(offset - wall.offset) <= 2) return;
   wall.offset = offset;
   ++wall.changes;  // Displayed times must be rendered again, because the planner or the clock changed.
@@ -49,6 +49,7 @@ function timeOfDay(at, withSeconds = true) {
   const date = new Date(onWall(at) * 1000);
   return two(date.getHours()) + ':' + two(date.getMinutes()) + (withSeconds ? ':' + two(date.getSeconds()) : '');
 }
+const dateAndTime = at => !known(at) ? NOTHING : new Date(onWall(at) * 1000).toLocaleDateString('en-CA') + ' ' + timeOfDay(at, false);
 const age = value => known(value) ? seconds(value < 60 ? Math.max(0, Math.round(value)) : value) : NOTHING;
 const figure = value => value === 0 ? '0' : quantity(value);
 const limitOf = value => known(value) ? seconds(value / 1000) : NOTHING;  // `value` is in milliseconds.
