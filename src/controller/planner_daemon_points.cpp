@@ -34,14 +34,17 @@ class MeanKvUsage {
   bool all_have_capacity_ = true;
 };
 
-// Requests per second of the ready replicas within the SLO: each request passes every pool. Empty if no pool's capacity
-// is known.
-std::optional<double> capacity_per_s(const decision::ForecastPoint& estimated, const signals::Observation& seen) {
-  std::optional<double> least;
-  for (std::size_t pool = 0; pool < seen.pools.size() && pool < estimated.capacity_by_pool.size(); ++pool)
-    if (const auto one = estimated.capacity_by_pool[pool])
-      least = std::min(least.value_or(*one * seen.pools[pool].ready), *one * seen.pools[pool].ready);
-  return least;
+// Of the ready replicas: the capacity is that of the pool with the least, because each request passes every pool.
+void add_estimates(const decision::Decision& decided, const signals::Observation& seen, LivePoint& point) {
+  const auto estimated = decision::forecast_point(seen.now, decided);
+  if (!estimated) return;
+  point.estimated_ttft_ms = estimated->ttft_ms;
+  point.estimated_itl_ms = estimated->itl_ms;
+  for (std::size_t pool = 0; pool < seen.pools.size() && pool < estimated->capacity_by_pool.size(); ++pool) {
+    if (!estimated->capacity_by_pool[pool]) continue;
+    const double capacity = *estimated->capacity_by_pool[pool] * seen.pools[pool].ready;
+    point.capacity_per_s = std::min(point.capacity_per_s.value_or(capacity), capacity);
+  }
 }
 
 }  // namespace
@@ -82,11 +85,7 @@ void PlannerDaemon::add_point() {
     point.e2e = entry->last_minute.e2e;
     point.tpot = entry->last_minute.tpot;
     point.waiting = entry->unrouted_requests;
-    if (const auto estimated = decided_ ? decision::forecast_point(seen.now, *decided_) : std::nullopt) {
-      point.estimated_ttft_ms = estimated->ttft_ms;
-      point.estimated_itl_ms = estimated->itl_ms;
-      point.capacity_per_s = capacity_per_s(*estimated, seen);
-    }
+    if (decided_) add_estimates(*decided_, seen, point);
   }
   point.kv_usage = kv.mean();
   // Counters of engines that ended are gone from the sums: such an interval has no share.

@@ -147,8 +147,9 @@ constexpr std::array kEvents = {
               "A process was started on this machine."},
     EventInfo{Event::kProcessEnded, kInfo, "process_ended", "plan", "process pid cause last_line",
               "A process on this machine ended: its exit code or signal, and the last line of its output."},
-    EventInfo{Event::kFileUnwritable, kWarning, "file_unwritable", "plan", "error",
-              "A state file, the history, a report or the ConfigMap of the state cannot be written; it is tried again."},
+    EventInfo{
+        Event::kFileUnwritable, kWarning, "file_unwritable", "plan", "error",
+        "A state file, the history, a report or the ConfigMap of the state cannot be written; it is tried again."},
     EventInfo{Event::kFileWritable, kInfo, "file_writable", "plan", "error",
               "The state can be written again; `error` is the one that is over."},
     EventInfo{Event::kDecisionLogFailed, kError, "decision_log_failed", "plan", "error",
