@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """Runs NVIDIA Dynamo's replay (PyPI, Apache-2.0) on the runs that Penstock is compared on, and writes a CSV of what it
-reports: one line a run, in the columns of bench/dynamo-1.3.1.csv, which holds the figures of such a run and stands in
+reports: one line a run, in the columns of bench/dynamo-1.6.1.csv, which holds the figures of such a run and stands in
 where PyPI cannot be reached.
 
-    bench/dynamo_replay.py TRACE.jsonl[.xz] --out FILE.csv [--venv FOLDER]
+    bench/dynamo_replay.py TRACE.jsonl[.xz] --out FILE.csv [--venv FOLDER] [--speed]
+
+--speed leaves out the runs of which only the results are compared.
 """
 
 import argparse
@@ -18,48 +20,62 @@ import tempfile
 import venv
 from pathlib import Path
 
-VERSION = "1.3.1"
-DEPENDENCIES = ["numpy", "pydantic", "scipy", "pyyaml", "msgspec", "transformers", "uvloop"]
+VERSION = "1.6.1"
+# The replay of 1.6.1 runs on the engine of AISimulate, whose releases on PyPI are nightly builds.
+AISIMULATE = "0.13.0.dev202610270000000085"
+DEPENDENCIES = ["aiohttp", "ijson", "msgpack", "msgspec", "munch", "numpy", "plotext", "prettytable", "prometheus-client",
+                "psutil<8", "pydantic", "pyyaml", "pyzmq", "transformers", "uvloop", "kubernetes<33"]
 TTFT_MS, ITL_MS = 2000.0, 50.0
-SYNTHETIC_REQUESTS = 20_000  # of 100,000: its speed is the same, and a run takes seconds instead of half a minute
 COLUMNS = ["work", "router", "replicas", "requests", "ttft_mean_ms", "itl_mean_ms", "ttft_p99_ms", "prefix_hit_ratio",
-           "slo_attainment", "requests_per_s"]
+           "slo_attainment", "requests_per_s", "requests_per_cpu_s"]
+BLOCKS = {"engine": {"block_size": 512, "num_gpu_blocks": 2000}}
+MODES = {"kv": "kv_router", "round-robin": "round_robin"}
+# One call in the virtual environment. Its CPU seconds include the reading of the trace and the report.
+CALL = """
+import json, sys, time
+from dynamo import replay
+function, arguments, options = json.loads(sys.argv[1])
+start = time.process_time()
+report = getattr(replay, function)(*arguments, **options)
+cpu_s = time.process_time() - start
+requests = [[one["ttft_ms"], one["itl_ms"]] for one in report.per_request or []]
+with open(sys.argv[2], "w") as file:
+    json.dump({"summary": report.summary, "requests": requests, "cpu_s": cpu_s}, file)
+"""
 
 
 def install(folder):
-    """A virtual environment with the pinned release; installed once."""
+    """A virtual environment with the pinned releases; installed once."""
     python = folder / "bin" / "python"
     stamp = folder / "installed"
-    if stamp.exists() and stamp.read_text() == VERSION:
+    if stamp.exists() and stamp.read_text() == AISIMULATE:
         return python
     shutil.rmtree(folder, ignore_errors=True)
     print(f"dynamo: installing ai-dynamo {VERSION} from PyPI into {folder}", file=sys.stderr)
     venv.create(folder, with_pip=True)
-    pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*pip, f"ai-dynamo-runtime=={VERSION}", *DEPENDENCIES], check=True)
+    pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--only-binary", ":all:"]
+    subprocess.run([*pip, *DEPENDENCIES], check=True)
     # Its other dependencies are for serving; replay needs none of them.
-    subprocess.run([*pip, "--no-deps", f"ai-dynamo=={VERSION}"], check=True)
-    stamp.write_text(VERSION)
+    subprocess.run([*pip, "--no-deps", f"ai-dynamo=={VERSION}", f"ai-dynamo-runtime=={VERSION}", f"aisimulate=={AISIMULATE}"],
+                   check=True)
+    stamp.write_text(AISIMULATE)
     return python
 
 
-def run(python, arguments, requests_wanted=True):
+def run(python, function, *arguments, **options):
     with tempfile.TemporaryDirectory() as folder:
-        report, lines = Path(folder, "report.json"), Path(folder, "requests.jsonl")
-        command = [str(python), "-m", "dynamo.replay", *arguments, "--report-json", str(report)]
-        if requests_wanted:
-            command += ["--report-jsonl", str(lines)]
-        done = subprocess.run(command, env={**os.environ, "DYN_LOG": "error"}, stdout=subprocess.DEVNULL,
-                              stderr=subprocess.PIPE, text=True, cwd=folder)
+        out = Path(folder, "report.json")
+        done = subprocess.run([str(python), "-c", CALL, json.dumps([function, arguments, options]), str(out)],
+                              env={**os.environ, "DYN_LOG": "error"}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                              text=True, cwd=folder)
         if done.returncode != 0:
-            raise RuntimeError(f"dynamo.replay exited with {done.returncode}: {done.stderr[-500:]}")
-        summary = json.loads(report.read_text())
-        requests = [json.loads(line) for line in lines.read_text().splitlines()] if requests_wanted else []
-        return summary, requests
+            raise RuntimeError(f"dynamo.replay failed: {done.stderr[-500:]}")
+        return json.loads(out.read_text())
 
 
-def row(work, router, replicas, summary, requests):
-    met = sum(r["ttft_ms"] <= TTFT_MS and (r["itl_ms"] or 0.0) <= ITL_MS for r in requests)
+def row(work, router, replicas, report, requests):
+    summary = report["summary"]
+    met = sum(ttft <= TTFT_MS and (itl or 0.0) <= ITL_MS for ttft, itl in requests)
     return {
         "work": work,
         "router": router,
@@ -71,33 +87,33 @@ def row(work, router, replicas, summary, requests):
         "prefix_hit_ratio": round(summary["prefix_cache_reused_ratio"], 4),
         "slo_attainment": round(met / len(requests), 4) if requests else "",
         "requests_per_s": round(summary["num_requests"] / summary["wall_time_ms"] * 1000.0),
+        "requests_per_cpu_s": round(summary["num_requests"] / report["cpu_s"]),
     }
 
 
-def compare(python, trace):
-    engine = json.dumps({"block_size": 512, "num_gpu_blocks": 2000})
-    modes = {"kv": "kv_router", "round-robin": "round_robin"}
-    for router, replicas in [("kv", 2), ("kv", 3), ("kv", 4), ("kv", 6), ("kv", 8), ("round-robin", 2), ("round-robin", 8),
-                             ("kv", 64)]:
+def compare(python, trace, speed_only):
+    mooncake = [("kv", 2), ("kv", 3), ("kv", 4), ("kv", 6), ("kv", 8), ("round-robin", 2), ("round-robin", 8), ("kv", 64)]
+    for router, replicas in mooncake:
+        if speed_only and (router, replicas) not in (("kv", 8), ("kv", 64)):
+            continue
         print(f"dynamo: Mooncake conversation, {replicas} replicas, {router}", file=sys.stderr)
-        common = [str(trace), "--num-workers", str(replicas), "--router-mode", modes[router], "--trace-block-size", "512",
-                  "--extra-engine-args", engine]
-        # The list of requests takes time to write; speed is taken without it.
-        _, requests = run(python, common) if replicas <= 8 else ({}, [])
-        summary, _ = run(python, common, requests_wanted=False)
-        yield row("mooncake", router, replicas, summary, requests)
-    print(f"dynamo: {SYNTHETIC_REQUESTS} synthetic requests, 16 replicas, round-robin", file=sys.stderr)
-    summary, _ = run(python, ["--input-tokens", "1000", "--output-tokens", "250", "--request-count", str(SYNTHETIC_REQUESTS),
-                              "--arrival-interval-ms", "1", "--num-workers", "16", "--router-mode", "round_robin"],
-                     requests_wanted=False)
-    yield row("synthetic", "round-robin", 16, summary, [])
+        options = {"num_workers": replicas, "router_mode": MODES[router], "trace_block_size": 512, "extra_engine_args": BLOCKS}
+        # The list of requests takes time to make; speed is taken without it.
+        listed = [] if speed_only else run(python, "run_trace_replay", str(trace), capture_per_request=True, **options)["requests"]
+        yield row("mooncake", router, replicas, run(python, "run_trace_replay", str(trace), **options), listed)
+    print("dynamo: 100,000 synthetic requests, 16 replicas, round-robin", file=sys.stderr)
+    report = run(python, "run_synthetic_trace_replay", 1000, 250, 100_000, arrival_interval_ms=1.0, num_workers=16,
+                 router_mode="round_robin", capture_per_request=not speed_only)
+    yield row("saturated", "round-robin", 16, report, report["requests"])
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("trace", type=Path)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--venv", type=Path, default=Path(__file__).resolve().parent.parent / ".cache" / "dynamo")
+    parser.add_argument("--speed", action="store_true")
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    parser.add_argument("--venv", type=Path, default=cache / "penstock-dynamo-replay" / VERSION)
     arguments = parser.parse_args()
     try:
         python = install(arguments.venv)
@@ -110,7 +126,7 @@ def main():
             plain = Path(folder, "trace.jsonl")
             plain.write_bytes(lzma.decompress(trace.read_bytes()))
             trace = plain
-        rows = list(compare(python, trace))
+        rows = list(compare(python, trace, arguments.speed))
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
     with open(arguments.out, "w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")

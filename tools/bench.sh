@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs the benchmarks of a build: tools/bench.sh BUILD_DIR [PART_OF_NAME]
 # The replay's speed stands beside that of the peer, measured right before on the same machine where PyPI can be
-# reached, else beside the figures of bench/dynamo-1.3.1.csv.
+# reached, else beside the figures of bench/dynamo-1.6.1.csv.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=$1
@@ -13,8 +13,8 @@ if [[ replay_speed == *"$only"* ]]; then
   trace=${PENSTOCK_TRACES:-../shared/traces}/mooncake_conversation.jsonl.xz
   peer=$build/bench/dynamo.csv
   echo "bench: the peer's replay, a minute or two (SKIP_PEER=1 takes the recorded figures)"
-  if [ -n "${SKIP_PEER:-}" ] || [ ! -f "$trace" ] || ! python3 bench/dynamo_replay.py "$trace" --out "$peer"; then
-    peer=bench/dynamo-1.3.1.csv
+  if [ -n "${SKIP_PEER:-}" ] || [ ! -f "$trace" ] || ! python3 bench/dynamo_replay.py "$trace" --out "$peer" --speed; then
+    peer=bench/dynamo-1.6.1.csv
     echo "bench: the peer's figures are those of $peer, from another run"
   fi
   echo "bench: replay_speed"

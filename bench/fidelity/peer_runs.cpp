@@ -6,15 +6,16 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <utility>
 
 namespace penstock::fidelity {
 
 using namespace simulation;
 namespace {
 
-constexpr std::array<std::string_view, 10> kPeerColumns = {
-    "work",        "router",      "replicas",         "requests",       "ttft_mean_ms",
-    "itl_mean_ms", "ttft_p99_ms", "prefix_hit_ratio", "slo_attainment", "requests_per_s"};
+constexpr std::array<std::string_view, 11> kPeerColumns = {
+    "work",        "router",           "replicas",       "requests",       "ttft_mean_ms",      "itl_mean_ms",
+    "ttft_p99_ms", "prefix_hit_ratio", "slo_attainment", "requests_per_s", "requests_per_cpu_s"};
 
 std::vector<std::string_view> split(std::string_view text, char at) {
   std::vector<std::string_view> parts;
@@ -47,14 +48,15 @@ core::Result<PeerRun> parse_row(std::string where, std::string_view line) {
     }
   if (!known) return core::invalid_input(std::move(where), fmt::format("there is no router '{}'", cells[1]));
   double replicas = 0.0, requests = 0.0;
-  const std::array<double*, 8> numbers = {&replicas,
+  const std::array<double*, 9> numbers = {&replicas,
                                           &requests,
                                           &peer.ttft_mean_ms,
                                           &peer.itl_mean_ms,
                                           &peer.ttft_p99_ms,
                                           &peer.prefix_hit_ratio,
                                           &peer.slo_attainment,
-                                          &peer.requests_per_s};
+                                          &peer.requests_per_s,
+                                          &peer.requests_per_cpu_s};
   for (std::size_t i = 0; i < numbers.size(); ++i) {
     if (numbers[i] == &peer.slo_attainment && cells[i + 2].empty()) continue;
     if (!read_number(cells[i + 2], *numbers[i]))
@@ -68,6 +70,41 @@ core::Result<PeerRun> parse_row(std::string where, std::string_view line) {
 }
 
 double relative(double ours, double theirs) { return 100.0 * (ours / theirs - 1.0); }
+
+// Largest differences of the runs with one router.
+struct Worst {
+  double mean = 0.0, points = 0.0;  // In % and percentage points.
+};
+
+core::Result<decision::RunResult> run_as(const PeerWork& work, const PeerRun& peer) {
+  RunOptions same = work.options;
+  same.router = peer.router;
+  same.pools.front().replicas = peer.replicas;
+  same.pools.front().max_replicas = std::max(peer.replicas, same.pools.front().max_replicas);
+  auto policy = planner::make_policy("static", {});
+  if (!policy) return tl::make_unexpected(policy.error());
+  return run(work.workload, **policy, same);
+}
+
+std::string row_of(const PeerRun& theirs, const decision::RunResult& ours, Worst& worst) {
+  const double ttft = relative(ours.ttft_ms.mean, theirs.ttft_mean_ms);
+  const double itl = relative(ours.itl_ms.mean, theirs.itl_mean_ms);
+  worst.mean = std::max({worst.mean, std::abs(ttft), std::abs(itl)});
+  std::string attainment = "– | – | –";
+  if (theirs.slo_attainment >= 0.0) {
+    const double points = 100.0 * (ours.slo_attainment - theirs.slo_attainment);
+    worst.points = std::max(worst.points, std::abs(points));
+    attainment = fmt::format("{:.1f} % | {:.1f} % | {:+.1f}", 100.0 * theirs.slo_attainment,
+                             100.0 * ours.slo_attainment, points);
+  }
+  return fmt::format(
+      "| {} | {} | {} | {:.1f} | {:.1f} | {:+.1f} | {:.2f} | {:.2f} | {:+.1f} | {:.0f} | {:.0f} | {:+.1f} | {:.1f} % | "
+      "{:.1f} % | {} |\n",
+      theirs.work, to_string(theirs.router), theirs.replicas, theirs.ttft_mean_ms, ours.ttft_ms.mean, ttft,
+      theirs.itl_mean_ms, ours.itl_ms.mean, itl, theirs.ttft_p99_ms, ours.ttft_ms.p99,
+      relative(ours.ttft_ms.p99, theirs.ttft_p99_ms), 100.0 * theirs.prefix_hit_ratio, 100.0 * ours.prefix_hit_ratio,
+      attainment);
+}
 
 }  // namespace
 
@@ -92,42 +129,28 @@ core::Result<std::vector<PeerRun>> parse_peer_runs(std::string_view name, std::s
   return runs;
 }
 
-core::Result<std::string> compare_with_peer(const workload::Workload& workload, const RunOptions& options,
-                                            const std::vector<PeerRun>& peer) {
+core::Result<std::string> compare_with_peer(const std::vector<PeerWork>& works, const std::vector<PeerRun>& peer) {
   std::string text =
-      "| router | replicas | mean TTFT ms | | | mean ITL ms | | | p99 TTFT ms | | | prefix hits | | SLO attainment | | "
-      "|\n"
-      "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n"
-      "| | | Dynamo | Penstock | Δ % | Dynamo | Penstock | Δ % | Dynamo | Penstock | Δ % | Dynamo | Penstock | Dynamo "
-      "| "
-      "Penstock | Δ points |\n";
-  double worst_mean = 0.0, worst_points = 0.0;
+      "| work | router | replicas | mean TTFT ms | | | mean ITL ms | | | p99 TTFT ms | | | prefix hits | | SLO "
+      "attainment | | |\n"
+      "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n"
+      "| | | | Dynamo | Penstock | Δ % | Dynamo | Penstock | Δ % | Dynamo | Penstock | Δ % | Dynamo | Penstock | "
+      "Dynamo "
+      "| Penstock | Δ points |\n";
+  Worst round_robin, kv;
   for (const PeerRun& theirs : peer) {
-    if (theirs.work != "mooncake" || theirs.slo_attainment < 0.0) continue;
-    RunOptions same = options;
-    same.router = theirs.router;
-    same.pools.front().replicas = theirs.replicas;
-    same.pools.front().max_replicas = std::max(theirs.replicas, same.pools.front().max_replicas);
-    auto policy = planner::make_policy("static", {});
-    if (!policy) return tl::make_unexpected(policy.error());
-    const auto ours = run(workload, **policy, same);
+    const auto work =
+        std::find_if(works.begin(), works.end(), [&](const PeerWork& one) { return one.name == theirs.work; });
+    if (work == works.end()) continue;
+    const auto ours = run_as(*work, theirs);
     if (!ours) return tl::make_unexpected(ours.error());
-    const double ttft = relative(ours->ttft_ms.mean, theirs.ttft_mean_ms);
-    const double itl = relative(ours->itl_ms.mean, theirs.itl_mean_ms);
-    const double points = 100.0 * (ours->slo_attainment - theirs.slo_attainment);
-    worst_mean = std::max({worst_mean, std::abs(ttft), std::abs(itl)});
-    worst_points = std::max(worst_points, std::abs(points));
-    text += fmt::format(
-        "| {} | {} | {:.1f} | {:.1f} | {:+.1f} | {:.2f} | {:.2f} | {:+.1f} | {:.0f} | {:.0f} | {:+.1f} | {:.1f} % | "
-        "{:.1f} % "
-        "| {:.1f} % | {:.1f} % | {:+.1f} |\n",
-        to_string(theirs.router), theirs.replicas, theirs.ttft_mean_ms, ours->ttft_ms.mean, ttft, theirs.itl_mean_ms,
-        ours->itl_ms.mean, itl, theirs.ttft_p99_ms, ours->ttft_ms.p99, relative(ours->ttft_ms.p99, theirs.ttft_p99_ms),
-        100.0 * theirs.prefix_hit_ratio, 100.0 * ours->prefix_hit_ratio, 100.0 * theirs.slo_attainment,
-        100.0 * ours->slo_attainment, points);
+    Worst& worst = theirs.router == routing::Strategy::kRoundRobin ? round_robin : kv;
+    text += row_of(theirs, *ours, worst);
   }
-  text += fmt::format("\nLargest difference of a mean: {:.1f} %; of the SLO attainment: {:.1f} points.\n", worst_mean,
-                      worst_points);
+  for (const auto& [name, worst] : {std::pair{"round robin", round_robin}, std::pair{"the KV router", kv}})
+    text +=
+        fmt::format("\nUnder {} the largest difference of a mean is {:.1f} %, of the SLO attainment {:.1f} points.\n",
+                    name, worst.mean, worst.points);
   return text;
 }
 
