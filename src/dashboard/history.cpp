@@ -16,6 +16,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr double kRounding_s = 1.0;  // Of the times in the file.
+
 // The members of a point other than its time; empty if it has none.
 std::string members_of(Json point) {
   point.erase("at_s");
@@ -52,7 +54,7 @@ core::Result<void> History::load(double now_unix_s) {
     const auto at = point.find("unix_s");
     if (at == point.end() || !at->is_number()) continue;
     const double unix_s = at->get<double>();
-    if (!(unix_s > last) || unix_s > now_unix_s) continue;
+    if (!(unix_s > last) || unix_s > now_unix_s + kRounding_s) continue;
     last = unix_s;
     points_.push_back({unix_s, members_of(point)});
     if (points_.size() > points_max_) points_.pop_front();
