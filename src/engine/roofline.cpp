@@ -119,6 +119,7 @@ std::string Roofline::description() const {
   if (spec_.memory_utilization != RooflineSpec{}.memory_utilization)
     text += fmt::format(",gpu_memory_utilization={}", spec_.memory_utilization);
   if (spec_.overhead_gib) text += fmt::format(",overhead_gib={}", *spec_.overhead_gib);
+  text += spec_.gpu_settings;
   if (spec_.kv_cache) text += fmt::format(",kv_cache_dtype={}", name_of(*spec_.kv_cache));
   return text;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -14,8 +15,10 @@
 namespace penstock::engine {
 
 struct RooflineSpec {
-  const ModelCard* model = nullptr;  // An entry of the catalogue.
+  const ModelCard* model = nullptr;  // An entry of the catalogue, or owned below; so is the GPU.
   const GpuCard* gpu = nullptr;
+  std::shared_ptr<const void> own_model{}, own_gpu{};
+  std::string gpu_settings{};  // The text of the figures that were given for the GPU.
   // GPUs of one pipeline stage. The experts of a mixture are distributed over them.
   std::uint32_t tensor_parallel = 1;
   std::uint32_t pipeline_parallel = 1;  // Stages, each with an equal share of the layers.
@@ -74,9 +77,11 @@ class Roofline final : public StepTimeModel {
 };
 
 // Format: "MODEL,GPU[,SETTING=VALUE]…". Settings: tp, pp, attention_ranks, precision, backend, bandwidth, compute,
-// layer_us, sequence_us, interconnect, gpu_memory_utilization, overhead_gib, kv_cache_dtype. Defaults: tp 1, pp 1,
-// bf16, vllm, and the calibrated values of that backend. Errors name the setting and the valid values, or weights that
-// do not fit the GPUs.
+// layer_us, sequence_us, interconnect, gpu_memory_utilization, overhead_gib, kv_cache_dtype, and figures of the GPU:
+// gpu_memory_gib, gpu_bandwidth_gb_s, gpu_bf16_tflops, gpu_fp8_tflops, gpu_fp4_tflops, gpu_interconnect_gb_s. MODEL is
+// a name of the catalogue or the path of a config.json; a GPU that is not in the catalogue needs its memory, bandwidth
+// and bf16_tflops. Defaults: tp 1, pp 1, bf16 or the precision of the config.json, vllm, and the calibrated values of
+// that backend. Errors name the setting and the valid values, or weights that do not fit the GPUs.
 [[nodiscard]] core::Result<Roofline> parse_roofline(std::string_view text);
 
 }  // namespace penstock::engine

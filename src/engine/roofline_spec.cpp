@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <charconv>
+#include <memory>
 #include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "engine/kv_memory.h"
+#include "engine/model_config.h"
 #include "engine/roofline.h"
 
 namespace penstock::engine {
@@ -19,8 +21,10 @@ using core::invalid_input;
 
 constexpr const char* kWhere = "roofline";
 // What to do without the catalogue.
-constexpr const char* kByHand =
-    "; for others give a measured profile FILE.json or linear:ALPHA,BETA,GAMMA,DELTA, with --gpus and --kv-blocks";
+constexpr const char* kModelByHand =
+    "; for others give the path of its config.json, such as ./config.json, or a measured profile FILE.json";
+constexpr const char* kGpuByHand =
+    "; for others give gpu_memory_gib, gpu_bandwidth_gb_s and gpu_bf16_tflops, or a measured profile FILE.json";
 constexpr const char* kForm = "write roofline:MODEL,GPU,tp=N,precision=P,backend=B";
 
 constexpr std::size_t kNearest = 3;
@@ -113,7 +117,9 @@ tl::expected<void, core::Error> apply(RooflineSpec& spec, const Setting& setting
   } else {
     return invalid_input(where, "unknown setting",
                          "use tp, pp, attention_ranks, precision, backend, bandwidth, compute, layer_us, sequence_us, "
-                         "interconnect, gpu_memory_utilization, overhead_gib or kv_cache_dtype");
+                         "interconnect, gpu_memory_utilization, overhead_gib, kv_cache_dtype, gpu_memory_gib, "
+                         "gpu_bandwidth_gb_s, gpu_bf16_tflops, gpu_fp8_tflops, gpu_fp4_tflops or "
+                         "gpu_interconnect_gb_s");
   }
   return {};
 }
@@ -124,6 +130,79 @@ tl::expected<void, core::Error> apply(RooflineEfficiency& efficiency, const Over
     return invalid_input(fmt::format("{}: {}", kWhere, each.key),
                          fmt::format("must be from {} to {}, is '{}'", each.low, each.high, value));
   return {};
+}
+
+struct GpuFigure {
+  std::string_view key;
+  double GpuCard::*figure;
+  double low, high;
+};
+constexpr GpuFigure kGpuFigures[] = {
+    {"gpu_memory_gib", &GpuCard::driver_gib, 1.0, 4096.0},
+    {"gpu_bandwidth_gb_s", &GpuCard::bandwidth_gb_per_s, 1.0, 1e6},
+    {"gpu_bf16_tflops", &GpuCard::bf16_tflops, 0.1, 1e6},
+    {"gpu_fp8_tflops", &GpuCard::fp8_tflops, 0.1, 1e6},
+    {"gpu_fp4_tflops", &GpuCard::fp4_tflops, 0.1, 1e6},
+    {"gpu_interconnect_gb_s", &GpuCard::interconnect_gb_per_s, 0.1, 1e6},
+};
+constexpr double kPcieGbPerS = 32.0;  // Of a PCIe 4.0 x16 slot: the interconnect of a GPU without another one.
+
+const GpuFigure* gpu_figure_of(std::string_view key) {
+  for (const GpuFigure& each : kGpuFigures)
+    if (each.key == key) return &each;
+  return nullptr;
+}
+
+struct OwnGpu {
+  std::string name;
+  GpuCard card;
+};
+
+// Sets the GPU: an entry of the catalogue, whose figures the settings replace, or one of the settings alone.
+core::Result<void> choose_gpu(RooflineSpec& spec, std::string_view name, const std::vector<Setting>& settings) {
+  spec.gpu = find_gpu(name);
+  const auto own = std::make_shared<OwnGpu>(OwnGpu{std::string{name}, spec.gpu != nullptr ? *spec.gpu : GpuCard{}});
+  if (spec.gpu == nullptr) own->card.name = own->name;
+  for (const Setting& setting : settings) {
+    const GpuFigure* each = gpu_figure_of(setting.key);
+    if (each == nullptr) continue;
+    double& figure = own->card.*each->figure;
+    if (!parse_number(setting.value, figure) || !(figure >= each->low && figure <= each->high))
+      return invalid_input(fmt::format("{}: {}", kWhere, each->key),
+                           fmt::format("must be from {} to {}, is '{}'", each->low, each->high, setting.value));
+    spec.gpu_settings += fmt::format(",{}={}", setting.key, setting.value);
+  }
+  GpuCard& card = own->card;
+  if (spec.gpu == nullptr) {
+    if (card.driver_gib == 0.0 || card.bandwidth_gb_per_s == 0.0 || card.bf16_tflops == 0.0)
+      return invalid_input(kWhere, fmt::format("GPU '{}' is not in the catalogue", name),
+                           names_near(name, gpu_catalogue()) + kGpuByHand);
+    card.memory_gb = card.driver_gib * 1.073741824;
+    if (card.fp8_tflops == 0.0) card.fp8_tflops = card.bf16_tflops;
+    if (card.fp4_tflops == 0.0) card.fp4_tflops = card.fp8_tflops;
+    if (card.interconnect_gb_per_s == 0.0) card.interconnect_gb_per_s = kPcieGbPerS;
+  }
+  if (!spec.gpu_settings.empty()) {
+    spec.gpu = &own->card;
+    spec.own_gpu = own;
+  }
+  return {};
+}
+
+// Sets the model, and the precision that its config.json tells.
+core::Result<void> choose_model(RooflineSpec& spec, std::string_view name) {
+  if (is_model_path(name)) {
+    const auto read = read_model_config(std::string{name});
+    if (!read) return tl::make_unexpected(read.error());
+    spec.model = &(*read)->card;
+    spec.own_model = *read;
+    spec.precision = (*read)->precision.value_or(spec.precision);
+    return {};
+  }
+  spec.model = find_model(name);
+  if (spec.model != nullptr) return {};
+  return invalid_input(kWhere, fmt::format("model '{}' is not in the catalogue", name),
+                       names_near(name, model_catalogue()) + kModelByHand);
 }
 
 const Override* override_of(std::string_view key) {
@@ -156,19 +235,12 @@ core::Result<Roofline> parse_roofline(std::string_view text) {
   const auto second = std::min(text.find(',', first + 1), text.size());
   const std::string_view model = text.substr(0, first), gpu = text.substr(first + 1, second - first - 1);
   RooflineSpec spec;
-  spec.model = find_model(model);
-  if (spec.model == nullptr)
-    return invalid_input(kWhere, fmt::format("model '{}' is not in the catalogue", model),
-                         names_near(model, model_catalogue()) + kByHand);
-  spec.gpu = find_gpu(gpu);
-  if (spec.gpu == nullptr)
-    return invalid_input(kWhere, fmt::format("GPU '{}' is not in the catalogue", gpu),
-                         names_near(gpu, gpu_catalogue()) + kByHand);
-
+  if (const auto chosen = choose_model(spec, model); !chosen) return tl::make_unexpected(chosen.error());
   const auto settings = settings_of(text.substr(std::min(second + 1, text.size())));
   if (!settings) return tl::make_unexpected(settings.error());
+  if (const auto chosen = choose_gpu(spec, gpu, *settings); !chosen) return tl::make_unexpected(chosen.error());
   for (const Setting& setting : *settings)
-    if (override_of(setting.key) == nullptr)
+    if (override_of(setting.key) == nullptr && gpu_figure_of(setting.key) == nullptr)
       if (auto applied = apply(spec, setting); !applied) return tl::make_unexpected(applied.error());
   RooflineEfficiency efficiency = calibrated_efficiency(spec.backend, spec.gpu->name, spec.precision, *spec.model);
   for (const Setting& setting : *settings)

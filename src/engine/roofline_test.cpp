@@ -129,7 +129,7 @@ TEST(RooflineSpec, ErrorsListTheKnownNames) {
   EXPECT_NE(problem("Qwen/Qwen3-33B,h100").find("nearest: qwen3-32b, "), std::string::npos);
   for (const char* wrong : {"llama-9,h100", "llama-3.1-8b,h900"}) {
     EXPECT_NE(problem(wrong).find("; known: "), std::string::npos);
-    EXPECT_NE(problem(wrong).find("; for others give a measured profile"), std::string::npos);
+    EXPECT_NE(problem(wrong).find("; for others give "), std::string::npos);
   }
   EXPECT_EQ(problem("llama-3.1-8b"),
             "roofline: needs a model and a GPU; write roofline:MODEL,GPU,tp=N,precision=P,backend=B");
