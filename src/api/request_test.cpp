@@ -166,6 +166,8 @@ TEST(RequestReader, RejectsInvalidChats) {
       {"}", "the body must be a JSON object"},
       {"<html>", "the body must be a JSON object"},
       {"\xEF\xBB\xBF{}", "the body must be a JSON object"},
+      {R"({"model":)", "the body is not valid JSON: it does not end with the end of its object"},
+      {R"({"model":"m"} x)", "the body is not valid JSON: it does not end with the end of its object"},
       {"{}", "model: is missing"},
       {R"({"model":"m"})", "messages: is missing"},
       {R"({"model":"","messages":[]})", "model: must not be empty"},

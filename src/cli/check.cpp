@@ -8,6 +8,7 @@
 #include "cli/commands.h"
 #include "cli/console.h"
 #include "cli/gateway_setup.h"
+#include "cli/overload_page.h"
 #include "configuration/traces.h"
 #include "gateway/keys.h"
 #include "options/reference.h"
@@ -29,7 +30,13 @@ Usage check_usage() {
       "problem is a line `file:line:column: what; hint` on standard error. Exit codes: 0 good, 2 not.";
   usage.operand = "FILE";
   usage.many_operands = true;
-  usage.flags = {{"Output", "--schema", {}, "print the JSON schema of the file, for editors, and end", {}}};
+  usage.flags = {{"Output", "--schema", {}, "print the JSON schema of the file, for editors, and end", {}},
+                 {"Output",
+                  "--overload",
+                  {},
+                  "also print which SLO is protected for which requests, which pool is scaled when "
+                  "it is missed, and what happens under overload",
+                  {}}};
   usage.notes =
       "Keys and defaults: docs/reference/replay-options.md and docs/reference/gateway-options.md, or\n"
       "`penstock replay --options-markdown` and `penstock gateway --options-markdown`.\n";
@@ -148,7 +155,8 @@ int check(const Arguments& arguments) {
   std::string summary;
   if (parts.planner) summary = summary_of_planner(made);
   if (parts.gateway) summary += (summary.empty() ? "" : "; ") + summary_of_gateway(made.gateway);
-  return print(report::printable(fmt::format("{}: ok, {}", source.file, summary)) + "\n");
+  const std::string page = parsed->has("--overload") ? "\n" + overload_page(made) : std::string{};
+  return print(report::printable(fmt::format("{}: ok, {}", source.file, summary)) + "\n" + page);
 }
 
 }  // namespace penstock::cli

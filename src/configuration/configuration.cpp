@@ -25,6 +25,14 @@ std::string path_in_pool(const Reading& reading, const std::string& prefix, cons
 }
 std::string prefix_of_pool(std::size_t index) { return fmt::format("pools[{}].", index); }
 
+// Names that begin with the word come before those that are spelt alike: `hpa` is not kpa.
+std::string suggested_policy(const std::string& written, const std::vector<std::string_view>& names) {
+  std::vector<std::string_view> begun;
+  for (const std::string_view name : names)
+    if (!written.empty() && name.starts_with(written)) begun.push_back(name);
+  return begun.empty() ? options::suggestion(written, names) : fmt::format("did you mean {}?", options::choices(begun));
+}
+
 void settle_policies(Configuration& made, Reading& reading) {
   const std::vector<std::string_view> known = all_policies();
   std::vector<std::string_view> names = known;
@@ -36,7 +44,7 @@ void settle_policies(Configuration& made, Reading& reading) {
   for (std::size_t i = 0; i < made.policies.size(); ++i) {
     const std::string& name = made.policies[i];
     if (std::find(names.begin(), names.end(), name) == names.end()) {
-      const std::string close = options::suggestion(name, names);
+      const std::string close = suggested_policy(name, names);
       reading.report(reading.first_given({fmt::format("policy[{}]", i), "policy"}), "unknown policy " + quote(name),
                      (close.empty() ? "" : close + " ") + "there are " + options::choices(names));
     } else if (name == "all") {

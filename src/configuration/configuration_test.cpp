@@ -114,7 +114,7 @@ TEST(Configuration, ContradictionsNameTheirPlace) {
       {"", {{"--from", "2h"}, {"--to", "1h"}}, "--to: must be later than from (2h), is 1h\n"},
       {"", {{"--slo", "ttft=0s"}}, "--slo ttft: must be longer than 0, is '0s'\n"},
       {"slo: {itl: 0}\n", {}, "p.yaml:1:12: slo.itl: must be longer than 0, is '0'\n"},
-      {"", {{"--slo", "tttf=1s"}}, "--slo: unknown key 'tttf'; its keys are ttft, itl, e2e or goal\n"},
+      {"", {{"--slo", "tttf=1s"}}, "--slo: unknown key 'tttf'; did you mean ttft?\n"},
       {"", {{"--slo", "1s"}}, "--slo: must be like key=value,key=value, is '1s'\n"},
       {"", {{"--block-size", "0"}}, "--block-size: must be from 1 to 65536, is '0'\n"},
       {"", {{"--max-batched-tokens", "100"}}, "--max-batched-tokens: must be at least max_sequences (256), is 100\n"},
@@ -187,6 +187,25 @@ TEST(Configuration, PoolsThatMustRunOnOneNodeExist) {
 TEST(Configuration, AnUnknownPolicyGetsASuggestion) {
   EXPECT_TRUE(problems("policy: [static, hpa-rat]\n")
                   .starts_with("p.yaml:1:18: policy[1]: unknown policy 'hpa-rat'; did you mean hpa-rate? there are "));
+  EXPECT_TRUE(
+      problems("policy: [hpa]\n")
+          .starts_with("p.yaml:1:10: policy[0]: unknown policy 'hpa'; did you mean hpa-rate or hpa-concurrency? "));
+}
+
+TEST(Configuration, NamesOfOtherProgramsLeadToHints) {
+  EXPECT_EQ(
+      problems("slo: {tpot: 50ms}\nreport_interval_hours: 24\nplanner: {live_dashboard_port: 8080}\n"
+               "tenants: [{name: a, keys: [k], api_key: x, rpm: 3, tpm: 4, budget_usd: 5}]\n"),
+      "p.yaml:1:7: slo.tpot: unknown key; write itl, the mean gap between the tokens of a request\n"
+      "p.yaml:2:1: report_interval_hours: unknown key; write report_interval, as 24h\n"
+      "p.yaml:3:11: planner.live_dashboard_port: unknown key; use the flag --dashboard of `penstock plan`; 0 disables "
+      "the page\n"
+      "p.yaml:4:32: tenants[0].api_key: unknown key; write keys, or key_files or key_envs to keep keys out of the "
+      "file\n"
+      "p.yaml:4:44: tenants[0].rpm: unknown key; requests per minute have no limit; write tokens_per_minute, or "
+      "concurrent for requests at once\n"
+      "p.yaml:4:52: tenants[0].tpm: unknown key; write tokens_per_minute\n"
+      "p.yaml:4:60: tenants[0].budget_usd: unknown key; budgets are in tokens; write tokens_per_minute\n");
 }
 
 }  // namespace

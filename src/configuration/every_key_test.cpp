@@ -140,7 +140,8 @@ TEST(EveryKey, IsDeclaredOnceAndExplained) {
   for (const options::Renamed& renamed : table.renames()) {
     const auto& names = renamed.from.starts_with("--") ? flags : keys;
     EXPECT_FALSE(names.contains(renamed.from)) << renamed.from;
-    EXPECT_TRUE(names.contains(renamed.to)) << renamed.to;
+    // A hint for a name of other programs has several words.
+    EXPECT_TRUE(names.contains(renamed.to) || renamed.to.find(' ') != std::string_view::npos) << renamed.to;
   }
 }
 

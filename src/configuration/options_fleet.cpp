@@ -10,6 +10,7 @@ using namespace options;
 constexpr std::uint32_t kBlocksMax = 100'000'000;
 constexpr std::size_t kPoolsMax = 64;
 constexpr std::size_t kFaultEventsMax = 1000;
+constexpr std::string_view kTpot = "write itl, the mean gap between the tokens of a request";
 
 void add_pool_names(Table& table, simulation::PoolSpec& pool) {
   table.add({"name", "", "name of the pool in reports; by default its role"}, text(pool.name));
@@ -43,6 +44,7 @@ void add_segment(Table& table, signals::SegmentSlo& segment) {
            duration_above_zero(segment.target.e2e))
       .by_default("slo.e2e");
   table.add({"goal", "", "share of its requests that are to keep all"}, share(segment.goal)).by_default("slo.goal");
+  table.renamed("tpot", kTpot);
 }
 
 }  // namespace
@@ -170,6 +172,7 @@ void add_slo(Table& table, simulation::RunOptions& run) {
       .by_default("none")
       .reloadable();
   table.add({"slo.goal", "", "share of the requests that are to keep all"}, share(run.slo_goal)).reloadable();
+  table.renamed("slo.tpot", kTpot);
   table
       .list<signals::SegmentSlo>(
           {"slo.segments", "", "requests with an SLO of their own; the first segment that matches a request counts"},

@@ -393,6 +393,14 @@ void add_tenant(Table& table, TenantOptions& tenant) {
            choice(tenant.isolation, {dispatch::Isolation::kNone, dispatch::Isolation::kTenant}))
       .by_default("gateway.isolation");
   table.add({"operator", "", "it may see which replica answered, and why"}, boolean(tenant.is_operator));
+  // Names of other gateways.
+  for (const std::string_view name : {"api_key", "api_keys"})
+    table.renamed(name, "write keys, or key_files or key_envs to keep keys out of the file");
+  table.renamed("tpm", "write tokens_per_minute");
+  table.renamed("rpm",
+                "requests per minute have no limit; write tokens_per_minute, or concurrent for requests at once");
+  for (const std::string_view name : {"budget_usd", "max_budget"})
+    table.renamed(name, "budgets are in tokens; write tokens_per_minute");
 }
 
 void add_model(Table& table, dispatch::Model& model) {

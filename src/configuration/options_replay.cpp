@@ -137,7 +137,7 @@ void add_limits(Table& table, planner::GuardrailOptions& guardrails) {
            share(guardrails.shrink_share))
       .reloadable();
   table
-      .add({"planner.sensitivity", "", "from 0 to 100; higher shrinks sooner"},
+      .add({"planner.sensitivity", "--sensitivity", "from 0 to 100; higher shrinks sooner"},
            number(guardrails.sensitivity, 0.0, 100.0))
       .reloadable();
   table
@@ -156,7 +156,8 @@ void add_limits(Table& table, planner::GuardrailOptions& guardrails) {
            duration(guardrails.queue_age))
       .reloadable();
   table
-      .add({"planner.minimum_endpoints", "", "ready replicas that a step down must leave, whatever min_replicas is"},
+      .add({"planner.minimum_endpoints", "--minimum-endpoints",
+            "ready replicas that a step down must leave, whatever min_replicas is"},
            count(guardrails.minimum_endpoints, 0, kReplicasMax))
       .reloadable();
   // The names of NVIDIA Dynamo's planner.
@@ -166,6 +167,11 @@ void add_limits(Table& table, planner::GuardrailOptions& guardrails) {
            {"planner.throughput_adjustment_interval", "planner.throughput_interval"},
            {"planner.load_adjustment_interval", "planner.load_interval"},
            {"planner.loadbased_scaling_down_sensitivity", "planner.sensitivity"},
+           {"planner.report_interval_hours", "write report_interval at the top level, as 24h"},
+           {"planner.report_output_dir", "write report_dir at the top level"},
+           {"planner.live_dashboard_port", "use the flag --dashboard of `penstock plan`; 0 disables the page"},
+           {"--min-endpoint", "--minimum-endpoints"},
+           {"--loadbased-scaling-down-sensitivity", "--sensitivity"},
            {"--optimization-target", "--target"},
            {"--adjustment-interval", "--throughput-interval"}})
     table.renamed(theirs, ours);
@@ -232,6 +238,10 @@ void add_output(Table& table, OutputOptions& output, std::uint32_t& series_point
       .placeholder("FOLDER");
   table.add({"report_interval", "--report-interval", "length of such an interval; 0s: plan writes one at the end only"},
             duration(output.report_interval));
+  table.renamed("report_interval_hours", "write report_interval, as 24h");
+  table.renamed("report_output_dir", "report_dir");
+  table.renamed("live_dashboard_port", "use the flag --dashboard of `penstock plan`; 0 disables the page");
+  table.renamed("--report-output-dir", "--report-dir");
   table.add({"series_points", "--series-points", "points of each chart, at most"}, count(series_points, 1, 100'000));
 }
 

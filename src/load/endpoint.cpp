@@ -16,7 +16,10 @@ constexpr core::Duration kAnswerTime = std::chrono::seconds{10};
 constexpr std::uint64_t kContextTokensMax = 1'000'000'000;
 
 core::Result<ServedModel> model_of(const net::FetchAnswer& answer, const std::string& name) {
-  if (answer.status != 200) return core::environment_error("/v1/models", fmt::format("status {}", answer.status));
+  const bool is_refused = answer.status == 401 || answer.status == 403;
+  if (answer.status != 200)
+    return core::environment_error("/v1/models", fmt::format("status {}", answer.status),
+                                   is_refused ? "give a valid key by --api-key or OPENAI_API_KEY" : "");
   const auto json = nlohmann::json::parse(answer.body, nullptr, false);
   const nlohmann::json* entries = json.is_object() && json.contains("data") ? &json.at("data") : nullptr;
   for (const nlohmann::json& entry : entries != nullptr && entries->is_array() ? *entries : nlohmann::json::array()) {
@@ -106,7 +109,7 @@ core::Result<ServedModel> request_model(net::Loop& loop, const GeneratorOptions&
   if (!model) {
     core::Error error = model.error();
     error.where = generator.dialect.host_field + (error.where.empty() ? "" : " " + error.where);
-    error.hint = "name the server's --model if it cannot be asked for it";
+    if (error.hint.empty()) error.hint = "name the model with --model if the server does not list its models";
     return tl::make_unexpected(std::move(error));
   }
   return model;

@@ -50,6 +50,12 @@ core::Error error_of(std::string what, std::string hint = {}) {
   return {core::ErrorCode::kInvalidInput, {}, std::move(what), std::move(hint)};
 }
 
+// A name of other programs leads to a hint in several words, an earlier name of an option to its new name.
+core::Error error_of_former_name(std::string_view now) {
+  if (now.find(' ') != std::string_view::npos) return error_of("unknown key", std::string{now});
+  return error_of("was renamed", fmt::format("write {}", now));
+}
+
 std::vector<std::string> pieces_of(const Option& option, const std::string& text, core::Result<void>& result) {
   if (!option.value.is_list) return {text};
   auto parts = parse_list(text);
@@ -160,10 +166,8 @@ class TableReader {
     at.line = key.line;
     at.column = key.column;
     std::string hint;
-    if (const std::string_view now = table.new_name(section + key.text); !now.empty()) {
-      report(at, prefix + shown.substr(1, shown.size() - 2), error_of("was renamed", fmt::format("write {}", now)));
-      return;
-    }
+    if (const std::string_view now = table.new_name(section + key.text); !now.empty())
+      return report(at, prefix + shown.substr(1, shown.size() - 2), error_of_former_name(now));
     hint = suggestion(key.text, keys_below(table, section, false));
     // The user may have meant the key of another section.
     for (const std::string_view each : table.keys())
@@ -291,7 +295,10 @@ class TableReader {
         std::vector<std::string_view> known;
         for (const Option& each : rows.options())
           if (each.names.key.starts_with(section)) known.push_back(each.names.key.substr(section.size()));
-        report_flag(flag.flag, error_of("unknown key " + quote(assignment.key), "its keys are " + choices(known)));
+        const std::string_view now = rows.new_name(section + assignment.key);
+        std::string hint = now.empty() ? suggestion(assignment.key, known) : error_of_former_name(now).hint;
+        if (hint.empty()) hint = "its keys are " + choices(known);
+        report_flag(flag.flag, error_of("unknown key " + quote(assignment.key), std::move(hint)));
         continue;
       }
       const std::string where = flag.flag + " " + assignment.key;

@@ -50,6 +50,7 @@ Table table_of(Bicycle& made) {
         return Wheel{{}, made.spokes};
       });
   table.renamed("rays", "spokes");
+  table.renamed("slo.tpot", "write ttft, which is nearly the same");
   return table;
 }
 
@@ -124,6 +125,12 @@ TEST(Reading, ReportsEverythingThatIsWrongInTheOrderOfTheFileAndThenOfTheFlags) 
             "p.yaml:4:1: rays: was renamed; write spokes\n"
             "p.yaml:5:1: share: unknown key; did you mean slo.share?\n"
             "--budget: must be a whole number from 0 to 100, is 'x'\n");
+}
+
+TEST(Reading, NamesOfOtherProgramsLeadToAHint) {
+  EXPECT_EQ(problems("slo: {tpot: 1s}\n"), "p.yaml:1:7: slo.tpot: unknown key; write ttft, which is nearly the same\n");
+  EXPECT_EQ(problems("", {{"--slo", "tpot=1s"}}), "--slo: unknown key 'tpot'; write ttft, which is nearly the same\n");
+  EXPECT_EQ(problems("", {{"--slo", "tftt=1s"}}), "--slo: unknown key 'tftt'; did you mean ttft?\n");
 }
 
 TEST(Reading, RefusesAValueWhereASectionIsMeantAndTheReverse) {

@@ -77,6 +77,9 @@ function rangeOf(chart, limit, most) {
   return [0, chart.whole ? Math.max(2, Math.ceil(top)) : top];
 }
 
+// Labels without seconds need ticks on whole minutes, or neighbours would be equal.
+const hasSeconds = chart => chart.span[1] - chart.span[0] < 301;
+
 function optionsOf(chart, width) {
   const font = '11px system-ui, "Segoe UI", Roboto, "Noto Sans", sans-serif';
   const axis = {stroke: () => colours.soft, font, grid: {stroke: () => colours.line, width: 1}, ticks: {show: false}};
@@ -88,7 +91,7 @@ function optionsOf(chart, width) {
       y: {range: (u, least, most) => rangeOf(chart.what, chart.limit, most)},
     },
     axes: [
-      {...axis, space: 70, size: 26, values: (u, splits) => splits.map(at => timeOfDay(at - (wall.offset ?? 0), chart.span[1] - chart.span[0] < 301))},
+      {...axis, space: 70, size: 26, incrs: () => hasSeconds(chart) ? [1, 2, 5, 10, 15, 30, 60] : [60, 120, 300, 600, 900, 1800, 3600], values: (u, splits) => splits.map(at => timeOfDay(at - (wall.offset ?? 0), hasSeconds(chart)))},
       {...axis, space: 34, size: 58, incrs: chart.what.whole ? [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000] : undefined,
        values: (u, splits) => splits.map(value => tickOf(chart.what.format, value))},
     ],
