@@ -239,34 +239,6 @@ deployment::GatewayManifest gateway_manifest(const ManifestOptions& flags, const
   return gateway;
 }
 
-std::vector<deployment::ScaleTarget> targets_of(const ManifestOptions& flags, const configuration::Configuration& made,
-                                                options::Reading& reading) {
-  std::vector<deployment::ScaleTarget> targets;
-  for (std::size_t i = 0; i < made.run.pools.size(); ++i) {
-    const simulation::PoolSpec& pool = made.run.pools[i];
-    const std::string path = fmt::format("pools[{}].name", i);
-    for (const auto& good : {deployment::check_label_value(pool.name), deployment::check_dns_name(pool.name)})
-      if (!good) {
-        reading.report(path, options::quote(pool.name) + " " + good.error().what, good.error().hint);
-        break;
-      }
-    deployment::ScaleTarget& target = targets.emplace_back();
-    target = {pool.name, "apps/v1", "Deployment", pool.name, flags.in_namespace, pool.min_replicas, pool.max_replicas};
-    if (pool.kubernetes.empty()) continue;
-    if (!made.gateway.discovery.pods.in_namespace.empty())
-      target.in_namespace = made.gateway.discovery.pods.in_namespace;
-    const auto named = connect::parse_scale_target(pool.kubernetes);
-    if (named) target.name = named->name;
-    if (named && named->resource.group == "apps" && named->resource.plural == "statefulsets")
-      target.kind = "StatefulSet";
-    else if (!named || named->resource.group != "apps" || named->resource.plural != "deployments")
-      reading.report(fmt::format("pools[{}].kubernetes", i),
-                     "--autoscaler can name a Deployment or a StatefulSet, is " + options::quote(pool.kubernetes),
-                     "remove --autoscaler, so that the planner scales it");
-  }
-  return targets;
-}
-
 deployment::PlannerManifest planner_manifest(const ManifestOptions& flags, const configuration::Configuration& made,
                                              deployment::ProgramManifest program, options::Reading& reading) {
   deployment::PlannerManifest planner;
@@ -277,7 +249,7 @@ deployment::PlannerManifest planner_manifest(const ManifestOptions& flags, const
   planner.gateway = flags.gateway;
   if (planner.gateway.empty()) planner.gateway = fmt::format("penstock-gateway-admin.{}.svc:8081", flags.in_namespace);
   planner.autoscaler = flags.autoscaler;
-  if (flags.autoscaler != Autoscaler::kNone) planner.targets = targets_of(flags, made, reading);
+  if (flags.autoscaler != Autoscaler::kNone) planner.targets = scale_targets(flags.in_namespace, made, reading);
   if (flags.autoscaler == Autoscaler::kHpa) {
     planner.mounts_secrets = true;
     if (const auto text = options::read_text_file(flags.ca_file, kCaBytesMax); !text)

@@ -8,6 +8,7 @@
 #include "cli/console.h"
 #include "cli/outputs.h"
 #include "cli/progress_bar.h"
+#include "cli/scaled_objects.h"
 #include "options/reference.h"
 #include "planner/policy.h"
 #include "replay/runs.h"
@@ -43,7 +44,7 @@ std::string notes() {
   return text + std::string{kTraces} + std::string{kExamples};
 }
 
-Usage replay_usage(const options::Table& table) {
+Usage replay_usage(const options::Table& own, const options::Table& table) {
   Usage usage;
   usage.command = "replay";
   usage.summary =
@@ -52,6 +53,7 @@ Usage replay_usage(const options::Table& table) {
   usage.operand = "TRACE";
   usage.many_operands = true;
   usage.flags = flags_of(table, configuration::replay_groups());
+  for (Flag& flag : flags_of(own)) usage.flags.push_back(std::move(flag));
   usage.flags.push_back({"Other", "--config", "FILE", "a YAML file with any of this; flags overrule it", {}, {}});
   usage.flags.push_back({"Other", "--progress", {}, "show how far it is even where standard error is no terminal", {}});
   usage.flags.push_back(
@@ -81,7 +83,8 @@ struct ReplayRequest {
   configuration::Configuration configuration;
   std::string command;              // Command line that repeats the run, for reports.
   std::vector<std::string> inputs;  // Other input files, which must not be overwritten.
-  bool progress = false;            // Also if standard error is not a terminal.
+  EmitOptions emit;
+  bool progress = false;  // Also if standard error is not a terminal.
 };
 
 // Runs the replay, writes the files and prints the table. Reports errors and returns the exit code.
@@ -107,10 +110,13 @@ int run(ReplayRequest request) {
   report.info.notes.insert(report.info.notes.end(), runs->notes.begin(), runs->notes.end());
   report.results = std::move(runs->results);
   report.frontier = std::move(runs->frontier);
+  report.fixed = std::move(runs->fixed);
   report.metrics = std::move(runs->metrics);
   if (const auto written = write_outputs(setup->configuration.output, report); !written)
     return report_error(written.error());
-  return print(report::render_table(report, {.colour = stdout_has_colour()}));
+  if (request.emit.kind == Emit::kNothing) return print(report::render_table(report, {.colour = stdout_has_colour()}));
+  print_error_text(report::render_table(report, {}));
+  return print(scaled_objects(request.emit, setup->configuration, runs->capacities, report));
 }
 
 }  // namespace
@@ -118,14 +124,18 @@ int run(ReplayRequest request) {
 int replay(const Arguments& arguments) {
   ReplayRequest request;
   const options::Table table = configuration::configuration_table(request.configuration);
-  const Usage page = replay_usage(table);
+  const options::Table own = emit_table(request.emit);
+  const Usage page = replay_usage(own, table);
   const auto parsed = parse_arguments(page, arguments);
   if (!parsed) return parsed.error();
   if (parsed->has("--options-markdown")) return print(reference(table));
   const auto source = source_of(*parsed);
   if (!source) return source.error();
-  if (const auto loaded = configuration::load(request.configuration, table, *source); !loaded)
-    return report_error(loaded.error());
+  if (const auto flags = read_flags(own, *parsed); !flags) return flags.error();
+  auto loaded = configuration::load(request.configuration, table, *source);
+  if (!loaded) return report_error(loaded.error());
+  check_emit(request.emit, request.configuration, *loaded);
+  if (!loaded->good()) return report_error(loaded->problems());
   if (!parsed->operands.empty()) request.configuration.traces.names = parsed->operands;
   // Neither the number of cores nor the names of the outputs change the results.
   request.command = command_line(

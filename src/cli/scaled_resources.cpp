@@ -1,6 +1,10 @@
 #include "cli/scaled_resources.h"
 
+#include <fmt/format.h>
+
 #include "connect/kubernetes/scale_target.h"
+#include "deployment/names.h"
+#include "options/scalars.h"
 
 namespace penstock::cli {
 
@@ -17,6 +21,36 @@ std::vector<deployment::ScaledResource> scaled_resources(const configuration::Co
     resources.push_back({adapter.resource.group, adapter.resource.plural, adapter.name});
   }
   return resources;
+}
+
+std::vector<deployment::ScaleTarget> scale_targets(const std::string& in_namespace,
+                                                   const configuration::Configuration& made,
+                                                   options::Reading& reading) {
+  std::vector<deployment::ScaleTarget> targets;
+  for (std::size_t i = 0; i < made.run.pools.size(); ++i) {
+    const simulation::PoolSpec& pool = made.run.pools[i];
+    const std::string path = fmt::format("pools[{}].name", i);
+    for (const auto& good : {deployment::check_label_value(pool.name), deployment::check_dns_name(pool.name)})
+      if (!good) {
+        reading.report(path, options::quote(pool.name) + " " + good.error().what, good.error().hint);
+        break;
+      }
+    deployment::ScaleTarget& target = targets.emplace_back();
+    target = {pool.name, "apps/v1", "Deployment", pool.name, in_namespace, pool.min_replicas, pool.max_replicas};
+    if (pool.kubernetes.empty()) continue;
+    if (!made.gateway.discovery.pods.in_namespace.empty())
+      target.in_namespace = made.gateway.discovery.pods.in_namespace;
+    const auto named = connect::parse_scale_target(pool.kubernetes);
+    if (named) target.name = named->name;
+    if (named && named->resource.group == "apps" && named->resource.plural == "statefulsets")
+      target.kind = "StatefulSet";
+    else if (!named || named->resource.group != "apps" || named->resource.plural != "deployments")
+      reading.report(
+          fmt::format("pools[{}].kubernetes", i),
+          "another autoscaler can scale a Deployment or a StatefulSet, is " + options::quote(pool.kubernetes),
+          "let the planner scale it: `penstock plan --engines kubernetes`");
+  }
+  return targets;
 }
 
 }  // namespace penstock::cli

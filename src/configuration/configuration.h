@@ -103,8 +103,9 @@ struct GatewaySetup {
 
 struct Configuration {
   TraceOptions traces;
-  std::vector<std::string> policies = {"static", "hpa-rate", "keda-tokens", "dynamo-latency"};
+  std::vector<std::string> policies = {"penstock", "static", "hpa-rate", "keda-tokens", "dynamo-latency"};
   options::CountRange frontier;  // Sizes of static fleets.
+  bool answer = true;            // A replay looks for the cheapest fixed fleet that reaches the goal.
   std::uint32_t jobs = 0;        // Concurrent runs; 0 means one per core.
   simulation::PoolSpec pool;     // Values that all pools share.
   simulation::RunOptions run;    // Pools have no step-time models yet.

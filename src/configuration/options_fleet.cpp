@@ -236,6 +236,11 @@ void add_comparison(Table& table, Configuration& made) {
   table.group("What is compared");
   table.add({"policy", "--policy", "autoscaling policies to compare, or `all`"}, texts(made.policies));
   table.add({"frontier", "--frontier", "also run static fleets of each size in this range"}, range(made.frontier, 256));
+  table
+      .add({"answer", "--no-answer",
+            "look for the cheapest fixed fleet that reaches slo.goal, and compare it with the policies"},
+           boolean(made.answer))
+      .implies("false");
   using routing::Strategy;
   table.add(
       {"router", "--router",

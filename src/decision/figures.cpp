@@ -29,14 +29,8 @@ bool is_uncalibrated(const PoolDecision& decision) {
 }
 
 std::optional<double> capacity_per_replica(const Decision& decision, std::size_t pool) {
-  if (const auto known = evidence_value(decision.pools[pool], "target_per_replica", "1/s")) return known;
-  const auto chosen = std::find_if(decision.candidates.begin(), decision.candidates.end(),
-                                   [](const Candidate& tried) { return tried.chosen; });
-  const auto rate = evidence_value(decision.pools[pool], "request_rate", "1/s");
-  if (chosen == decision.candidates.end() || !rate || pool >= chosen->replicas.size() || chosen->replicas[pool] == 0)
-    return std::nullopt;
-  const double growth = evidence_value(decision.pools[pool], "expected_growth", "times").value_or(1.0);
-  return *rate * growth / chosen->replicas[pool];
+  if (const auto estimated = evidence_value(decision.pools[pool], "replica_capacity", "1/s")) return estimated;
+  return evidence_value(decision.pools[pool], "target_per_replica", "1/s");
 }
 
 std::optional<ForecastPoint> forecast_point(core::Instant at, const Decision& decision) {

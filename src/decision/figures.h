@@ -24,9 +24,8 @@ struct Estimate {
 // Whether the policy plans with the default engine model, which nothing has measured yet.
 [[nodiscard]] bool is_uncalibrated(const PoolDecision& decision);
 
-// Requests per second that one replica of the pool can serve within the SLO: the configured or measured
-// "target_per_replica" in 1/s, or the rate per replica of the chosen fleet in its simulation, which is a lower bound.
-// Empty if the policy uses other figures.
+// Requests per second that one replica of the pool can serve within the SLO: the estimate "replica_capacity", or the
+// configured or load-tested "target_per_replica", in 1/s. Empty if the policy uses other figures.
 [[nodiscard]] std::optional<double> capacity_per_replica(const Decision& decision, std::size_t pool);
 
 // The forecast and the estimates of a policy at one moment.

@@ -30,21 +30,17 @@ TEST(DecisionFigures, TheWorstPoolsEstimateCounts) {
   EXPECT_FALSE(estimate_of({}).ttft_ms);
 }
 
-TEST(DecisionFigures, CapacityComesFromTheOptionsOrTheTrial) {
+TEST(DecisionFigures, CapacityIsEstimatedOrGivenAndNeverARateOfTrials) {
   Decision told;
-  told.pools = {with({{"request_rate", 12.0, "1/s"}, {"target_per_replica", 2.5, "1/s"}})};
+  told.pools = {with({{"request_rate", 12.0, "1/s"}, {"target_per_replica", 2.5, "1/s"}}),
+                with({{"replica_capacity", 3.5, "1/s"}, {"target_per_replica", 2.5, "1/s"}})};
   EXPECT_EQ(capacity_per_replica(told, 0), 2.5);
+  EXPECT_EQ(capacity_per_replica(told, 1), 3.5);
 
   Decision tried;
-  tried.pools = {with({{"request_rate", 12.0, "1/s"}, {"expected_growth", 1.5, "times"}}),
-                 with({{"request_rate", 12.0, "1/s"}})};
-  EXPECT_FALSE(capacity_per_replica(tried, 0));
+  tried.pools = {with({{"request_rate", 12.0, "1/s"}, {"expected_growth", 1.5, "times"}})};
   tried.candidates = {{{8, 8}, 1.0, 1.0, 1.0, false}, {{3, 6}, 0.99, 1.0, 1.0, true}};
-  EXPECT_EQ(capacity_per_replica(tried, 0), 6.0);
-  EXPECT_EQ(capacity_per_replica(tried, 1), 2.0);
-  tried.candidates[1].replicas = {0};
   EXPECT_FALSE(capacity_per_replica(tried, 0));
-  EXPECT_FALSE(capacity_per_replica(tried, 1));
 }
 
 }  // namespace

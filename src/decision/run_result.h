@@ -67,6 +67,10 @@ struct TenantResult {
   double token_cost = 0.0;
 };
 
+struct TokenCount {
+  std::uint64_t input = 0, output = 0;
+};
+
 struct RunResult {
   std::string policy;
   std::string router;
@@ -86,7 +90,9 @@ struct RunResult {
   double goodput_rps = 0.0;     // Requests that met the SLO, per second of the run.
   double duration_s = 0.0;
   double gpu_hours = 0.0;  // From the request for a replica to its end, including start-up and drain.
-  double cost = 0.0;
+  double cost = 0.0;       // Of the GPUs (USD).
+  double input_cost_share = 0.5;        // The part of the cost that prompt tokens cause.
+  TokenCount completed_tokens{}, goodput_tokens{};  // Of requests that completed, and of those within the SLO.
   core::Summary ttft_ms, itl_ms, tpot_ms,
       e2e_ms;                     // itl is over all gaps between tokens, tpot over the means of requests.
   double prefix_hit_ratio = 0.0;  // Share of prompt tokens found in a cache.

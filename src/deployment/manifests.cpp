@@ -11,7 +11,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::uint16_t kScalerPort = 9090, kMetricsPort = 6443;
+constexpr std::uint16_t kMetricsPort = 6443;
 constexpr std::uint32_t kSecretMode = 0440;
 constexpr std::int64_t kSettleTime = 5;  // Seconds after the drain in which requests that were cut are settled.
 constexpr const char* kMetric = "penstock_target_replicas";
@@ -205,30 +205,10 @@ std::string hosts_of(const ProgramManifest& program, const char* suffix) {
   return made;
 }
 
-Json reference_of(const ScaleTarget& target) {
-  return {{"apiVersion", target.api_version}, {"kind", target.kind}, {"name", target.name}};
-}
-
-// Each change of the target is followed at once and exactly: by default an HPA ignores those of up to 10 %, and adds at
-// most 4 pods or 100 % in 15 s.
-Json behaviour(const ScaleTarget& target) {
-  const Json policy{{"type", "Pods"}, {"value", target.replicas_max}, {"periodSeconds", 1}};
-  const Json rules{{"stabilizationWindowSeconds", 0}, {"tolerance", "0"}, {"policies", Json::array({policy})}};
-  return {{"scaleUp", rules}, {"scaleDown", rules}};
-}
-
 void add_scaled_object(Objects& objects, const PlannerManifest& planner, const ScaleTarget& target) {
-  const std::string scaler = fmt::format("{}.{}.svc:{}", planner.name, planner.in_namespace, kScalerPort);
-  Json trigger{{"type", "external-push"},
-               {"metricType", "AverageValue"},
-               {"metadata", {{"scalerAddress", scaler}, {"pool", target.pool}}}};
-  objects.add("keda.sh/v1alpha1", "ScaledObject", target.name, target.in_namespace)["spec"] = {
-      {"scaleTargetRef", reference_of(target)},
-      {"minReplicaCount", target.replicas_min},
-      {"maxReplicaCount", target.replicas_max},
-      {"pollingInterval", 5},
-      {"advanced", {{"horizontalPodAutoscalerConfig", {{"behavior", behaviour(target)}}}}},
-      {"triggers", Json::array({std::move(trigger)})}};
+  const std::string scaler = scaler_address(planner.name, planner.in_namespace);
+  objects.add("keda.sh/v1alpha1", "ScaledObject", target.name, target.in_namespace)["spec"] =
+      spec_of({target, scaler, {}});
 }
 
 void add_autoscaler(Objects& objects, const ScaleTarget& target) {
@@ -241,7 +221,7 @@ void add_autoscaler(Objects& objects, const ScaleTarget& target) {
       {"minReplicas", target.replicas_min},
       {"maxReplicas", target.replicas_max},
       {"metrics", Json::array({std::move(source)})},
-      {"behavior", behaviour(target)}};
+      {"behavior", exact_behaviour(target)}};
 }
 
 // Registers the planner as the provider of external metrics, which the API server calls.

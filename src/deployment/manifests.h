@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "deployment/access_rules.h"
+#include "deployment/scaled_object.h"
 
 namespace penstock::deployment {
 
@@ -42,14 +43,6 @@ struct GatewayManifest : ProgramManifest {
 [[nodiscard]] std::vector<nlohmann::ordered_json> manifests_of(const GatewayManifest& gateway);
 
 enum class Autoscaler : std::uint8_t { kNone, kKeda, kHpa };
-
-// What an autoscaler acts on.
-struct ScaleTarget {
-  std::string pool;               // A valid value of a label.
-  std::string api_version, kind;  // "apps/v1", "Deployment".
-  std::string name, in_namespace;
-  std::uint32_t replicas_min = 1, replicas_max = 1;
-};
 
 struct PlannerManifest : ProgramManifest {
   std::uint16_t port = 8080;   // Of the live page and the metrics.

@@ -3,11 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <utility>
 
 #include "replay/capacities.h"
+#include "replay/fixed_fleet.h"
 #include "replay/planner_setup.h"
+#include "report/answer.h"
 #include "report/metrics.h"
 #include "simulation/clairvoyant.h"
 
@@ -19,6 +22,7 @@ using decision::RunResult;
 using Progress = std::function<void(double share_done)>;
 
 constexpr double kClairvoyantRuns = 60.0;  // Approximate number of runs of that policy.
+constexpr double kFixedFleetRuns = 8.0;    // The same of the search for a fixed fleet.
 
 class Replay {
  public:
@@ -50,7 +54,10 @@ class Replay {
                          return {};
                        }});
     if (auto done = run_tasks(tasks, jobs(), show_); !done) return done;
-    for (const PoolCapacity& capacity : capacities_) runs_.notes.push_back(capacity.note);
+    for (const PoolCapacity& capacity : capacities_) {
+      runs_.notes.push_back(capacity.note);
+      runs_.capacities.push_back(capacity.capacity);
+    }
     return {};
   }
 
@@ -94,22 +101,53 @@ class Replay {
       tasks.push_back({"static fleets", 1.0, [this, i, &fleets](const Progress& progress) {
                          return run_one("static", fleets[i], progress, splits_[i]);
                        }});
+    if (setup_.configuration.answer && !setup_.workload.requests.empty())
+      tasks.push_back({"cheapest fixed fleet", kFixedFleetRuns,
+                       [this](const Progress& progress) { return find_fixed_fleet(progress); }});
     // The longest task starts first, so that the others do not wait for it at the end.
     std::stable_sort(tasks.begin(), tasks.end(), [](const Task& a, const Task& b) { return a.weight > b.weight; });
     return run_tasks(tasks, jobs(), show_);
   }
 
+  [[nodiscard]] simulation::RunOptions fixed_at(const FleetSizes& replicas) const {
+    simulation::RunOptions options = setup_.options;
+    options.series_points = 1;
+    for (std::size_t i = 0; i < replicas.size(); ++i) {
+      simulation::PoolSpec& pool = options.pools[i];
+      pool.replicas = pool.min_replicas = pool.max_replicas = replicas[i];
+    }
+    return options;
+  }
+
+  core::Result<void> find_fixed_fleet(const Progress& progress) {
+    std::vector<PoolSizes> sizes;
+    for (const simulation::PoolSpec& pool : setup_.options.pools) {
+      const double price = pool.price_per_gpu_hour > 0.0 ? pool.price_per_gpu_hour : 1.0;
+      sizes.push_back({pool.min_replicas, pool.max_replicas, price * pool.gpus_per_replica});
+    }
+    std::map<FleetSizes, RunResult> tried;
+    const auto attempt = [&](const FleetSizes& replicas) -> core::Result<FleetTrial> {
+      RunResult& result = tried[replicas];
+      const double before = static_cast<double>(tried.size()) - 1.0;
+      if (auto done = run_one("static", fixed_at(replicas), {}, result); !done)
+        return tl::make_unexpected(done.error());
+      progress((before + 1.0) / (before + 1.0 + kFixedFleetRuns));
+      return FleetTrial{report::reaches_goal(result, setup_.options.slo_goal), result.slo_attainment};
+    };
+    const auto found = cheapest_fleet(sizes, attempt);
+    if (!found) return tl::make_unexpected(found.error());
+    const auto chosen =
+        *found ? tried.find(**found) : std::max_element(tried.begin(), tried.end(), [](const auto& a, const auto& b) {
+          return a.second.slo_attainment < b.second.slo_attainment;
+        });
+    runs_.fixed = report::FixedFleet{std::move(chosen->second), chosen->first};
+    return {};
+  }
+
   // Returns fleets of every size of the frontier; with two pools, in every split.
   [[nodiscard]] std::vector<simulation::RunOptions> static_fleets() const {
     std::vector<simulation::RunOptions> fleets;
-    const auto add = [&](std::vector<std::uint32_t> replicas) {
-      fleets.push_back(setup_.options);
-      fleets.back().series_points = 1;
-      for (std::size_t i = 0; i < replicas.size(); ++i) {
-        simulation::PoolSpec& pool = fleets.back().pools[i];
-        pool.replicas = pool.min_replicas = pool.max_replicas = replicas[i];
-      }
-    };
+    const auto add = [&](const FleetSizes& replicas) { fleets.push_back(fixed_at(replicas)); };
     const options::CountRange& sizes = setup_.configuration.frontier;
     if (sizes.empty()) return fleets;
     for (std::uint32_t size = sizes.first; size <= sizes.last; ++size) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,14 +11,17 @@
 #include "replay/setup.h"
 #include "replay/task_pool.h"
 #include "report/metrics.h"
+#include "report/run_info.h"
 
 namespace penstock::replay {
 
 struct ReplayRuns {
-  std::vector<decision::RunResult> results;     // In the order of the policies in the configuration.
-  std::vector<decision::RunResult> frontier;    // By size; with two pools, the best split of each size.
-  std::vector<report::PlannerMetrics> metrics;  // Of the end of each run, if the configuration names a file.
-  std::vector<std::string> notes;               // Capacities of a replica that the policies used.
+  std::vector<decision::RunResult> results;          // In the order of the policies in the configuration.
+  std::vector<decision::RunResult> frontier;         // By size; with two pools, the best split of each size.
+  std::vector<report::PlannerMetrics> metrics;       // Of the end of each run, if the configuration names a file.
+  std::optional<report::FixedFleet> fixed;           // The cheapest that reaches the goal, or the best that was tried.
+  std::vector<planner::ReplicaCapacity> capacities;  // By pool; empty unless a policy needs them.
+  std::vector<std::string> notes;                    // Capacities of a replica that the policies used.
 };
 
 // Runs in parallel; the result does not depend on the number of concurrent runs.

@@ -35,6 +35,7 @@ report::RunInfo info_of(const configuration::TraceOptions& traces, const simulat
   info.price_per_gpu_hour = first.price_per_gpu_hour;
   info.router = to_string(options.router);
   info.slo = options.slo;
+  info.slo_goal = options.slo_goal;
   for (const simulation::PoolSpec& pool : options.pools) {
     const std::string engine = pool.step_time->description();
     if (info.engine.empty())

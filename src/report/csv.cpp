@@ -6,6 +6,7 @@
 #include <concepts>
 
 #include "report/ranking.h"
+#include "report/token_cost.h"
 
 namespace penstock::report {
 
@@ -88,6 +89,11 @@ std::string row_of(const RunResult& result, std::string_view set, bool header) {
   row.add("waited", result.waited);
   row.add_summary("queue_wait", result.queue_wait_ms);
   row.add("retried", result.retried);
+  const TokenCosts costs = token_costs(result);
+  row.add("gpu_usd_per_1m_input_tokens", costs.input.value_or(NAN));
+  row.add("gpu_usd_per_1m_output_tokens", costs.output.value_or(NAN));
+  row.add("gpu_usd_per_1m_input_tokens_at_slo", costs.input_at_slo.value_or(NAN));
+  row.add("gpu_usd_per_1m_output_tokens_at_slo", costs.output_at_slo.value_or(NAN));
   return std::move(row).line();
 }
 

@@ -8,8 +8,10 @@
 #include <nlohmann/json.hpp>
 
 #include "decision/fields.h"
+#include "report/answer.h"
 #include "report/ranking.h"
 #include "report/thinning.h"
+#include "report/token_cost.h"
 
 namespace penstock::report {
 
@@ -94,6 +96,7 @@ Json gateway(const RunResult& result) {
                 {"cached_tokens", tenant.cached_tokens},
                 {"output_tokens", tenant.output_tokens},
                 {"token_cost", json_number(tenant.token_cost)}};
+    if (const auto cost = gpu_cost_of(tenant, result)) row["gpu_cost"] = json_number(*cost);
     if (tenant.budget_share) row["budget_share"] = json_number(*tenant.budget_share);
     json["tenants"].push_back(std::move(row));
   }
@@ -118,6 +121,12 @@ Json totals(const RankedResult& ranked, bool wall_speed) {
                {"preemptions", result.preemptions},
                {"scaling_actions", result.scaling_actions}};
   if (wall_speed) json["simulated_requests_per_s"] = json_number(result.simulated_requests_per_s);
+  const TokenCosts costs = token_costs(result);
+  const auto usd = [](const std::optional<double>& cost) { return cost ? json_number(*cost) : Json(); };
+  json["gpu_usd_per_1m_tokens"] = {{"input", usd(costs.input)},
+                                   {"output", usd(costs.output)},
+                                   {"input_at_slo", usd(costs.input_at_slo)},
+                                   {"output_at_slo", usd(costs.output_at_slo)}};
   json["label"] = ranked.label;
   json["router"] = result.router;
   json["duration_s"] = json_number(result.duration_s);
@@ -288,14 +297,33 @@ Json run_options(const RunInfo& info) {
           {"command", info.command}};
 }
 
+Json answer(const Report& report) {
+  const Answer answer = answer_of(report);
+  if (answer.text.empty()) return {};
+  Json json = {{"goal", json_number(answer.goal)}, {"text", answer.text}};
+  const auto add = [&](const char* name, const Choice& choice) {
+    if (choice.result == nullptr) return void(json[name] = Json());
+    json[name] = {{"label", choice.label},
+                  {"policy", choice.result->policy},
+                  {"replicas", choice.result->replicas},
+                  {"reaches_goal", choice.reaches},
+                  {"slo_attainment", json_number(choice.result->slo_attainment)},
+                  {"gpu_hours", json_number(choice.result->gpu_hours)},
+                  {"cost", json_number(choice.result->cost)}};
+  };
+  add("cheapest_fixed", answer.fixed);
+  add("cheapest_rule", answer.rule);
+  add("penstock", answer.penstock);
+  if (answer.fixed.result == &report.fixed->result) json["cheapest_fixed"]["replicas_by_pool"] = report.fixed->replicas;
+  return json;
+}
+
 }  // namespace
 
 Json make_document(const Report& report, const DocumentOptions& options) {
-  Json json = {{"penstock", report.info.version},
-               {"headline", headline(report)},
-               {"workload", workload(report.info)},
-               {"options", run_options(report.info)},
-               {"notes", report.info.notes}};
+  Json json = {
+      {"penstock", report.info.version},   {"headline", headline(report)},        {"answer", answer(report)},
+      {"workload", workload(report.info)}, {"options", run_options(report.info)}, {"notes", report.info.notes}};
   json["results"] = Json::array();
   for (const RankedResult& ranked : rank(report.results)) {
     const RunResult& result = *ranked.result;

@@ -101,6 +101,12 @@ constexpr FamilyWriter kScalingRequests{
           s.add(static_cast<double>(requests), {{"pool", count.pool}, {"outcome", outcome}});
     }};
 
+constexpr FamilyWriter kTokenCosts{"kind", [](const F& f, Samples& s) {
+                                     for (const auto& [kind, usd] : {std::pair{"input", f.usd_per_1m_input_tokens},
+                                                                     {"output", f.usd_per_1m_output_tokens}})
+                                       if (usd) s.add(*usd, {{"kind", kind}});
+                                   }};
+
 constexpr FamilyWriter kHeld{"pool, cause, by", [](const F& f, Samples& s) {
                                for (const PodScaling& pool : f.from.pods)
                                  s.add(pool.held_by_cause == "none" ? 0.0 : 1.0,
@@ -323,8 +329,7 @@ constexpr auto kFamilies = std::to_array<Family>({
      "(1/s)",
      kForecastErrors, Needs::kData},
     {"penstock_replica_capacity_requests_per_second",
-     "Request rate that one replica can serve within the SLO; a lower bound where it comes from a simulated "
-     "fleet (1/s)",
+     "Request rate that one replica can serve within the SLO, as estimated, given or load-tested (1/s)",
      kPools<&P::capacity_requests_per_s>, Needs::kData},
     {"penstock_candidate_slo_attainment_ratio", "SLO attainment of a simulated fleet",
      kCandidates<&Candidate::slo_attainment>, Needs::kData},
@@ -387,6 +392,9 @@ constexpr auto kFamilies = std::to_array<Family>({
     {"penstock_silent_replicas", "Ready replicas without telemetry for 30 s or more", kPools<&P::silent_replicas>,
      Needs::kData},
     {"penstock_gpu_seconds_total", "GPU time so far, including start-up and drain (s)", kPools<&P::gpu_time_s>},
+    {"penstock_gpu_cost_per_million_tokens_usd",
+     "GPU cost of 1M prompt and of 1M output tokens, at the fleet and the token rates of the last minute (USD)",
+     kTokenCosts, Needs::kFleet},
     {"penstock_gpu_cost_usd_total", "GPU cost so far: GPU time times the configured price (USD)", kPools<&P::cost>},
 });
 

@@ -108,6 +108,27 @@ void MetricFigures::add_traffic() {
   unstreamed_tpot_s = ratio(sum.tpot.mean_ms / 1000.0, sum.tpot.count);
 }
 
+// All replicas are paid for. The cost of a token is unknown without a price, and while the part of an engine's time
+// that prompts take is unknown.
+void MetricFigures::add_token_costs() {
+  double input_usd = 0.0, output_usd = 0.0, input_rate = 0.0, output_rate = 0.0;
+  for (const PoolFigures& pool : pools) {
+    const signals::PoolObservation& seen = pool.seen;
+    const double seconds = core::to_seconds(seen.last_minute.length);
+    auto input_share = decision::evidence_value(pool.decided, "input_time_share", "share");
+    if (seen.role != Role::kAggregated) input_share = seen.role == Role::kPrefill ? 1.0 : 0.0;
+    if (!pool.cost || !input_share || seconds <= 0.0) return;
+    const double usd_per_s = static_cast<double>(seen.starting + seen.ready + seen.draining) * seen.gpus_per_replica *
+                             seen.price_per_gpu_hour / 3600.0;
+    input_usd += usd_per_s * *input_share;
+    output_usd += usd_per_s * (1.0 - *input_share);
+    if (seen.role != Role::kDecode) input_rate += static_cast<double>(seen.last_minute.input_tokens) / seconds;
+    if (seen.role != Role::kPrefill) output_rate += static_cast<double>(seen.last_minute.output_tokens) / seconds;
+  }
+  if (input_rate > 0.0) usd_per_1m_input_tokens = 1e6 * input_usd / input_rate;
+  if (output_rate > 0.0) usd_per_1m_output_tokens = 1e6 * output_usd / output_rate;
+}
+
 // The throughput plan and the load loop may try the same fleet. The last outcome counts, so that the fleet is one
 // series.
 void MetricFigures::add_candidates() {
@@ -139,6 +160,7 @@ MetricFigures::MetricFigures(const PlannerMetrics& metrics) : from(metrics), gpu
   }
   gpu_hours = core::to_hours(gpu_time);
   add_traffic();
+  add_token_costs();
   add_candidates();
   decisions = from.totals.decisions();
   forecast = from.decision.forecast.value_or(decision::Forecast{});

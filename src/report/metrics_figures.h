@@ -44,6 +44,8 @@ struct MetricFigures {
   decision::Estimate estimate;
   std::optional<double> prefill_capacity_requests_per_s, decode_capacity_requests_per_s;  // Of one engine.
   std::optional<double> gpu_hours;
+  std::optional<double> usd_per_1m_input_tokens,
+      usd_per_1m_output_tokens;  // Of the GPUs, at the rates of the last minute.
   std::optional<LoadScaling> load_scaling;
   std::optional<ThroughputScaling> throughput_scaling;
 
@@ -51,6 +53,7 @@ struct MetricFigures {
   void add_engines(const signals::PoolObservation& pool);
   void add_pool(std::size_t index);
   void add_traffic();
+  void add_token_costs();
   void add_candidates();
 };
 

@@ -97,6 +97,21 @@ TEST(Metrics, AnswersWithoutAStreamHaveTheirOwnSeries) {
     EXPECT_TRUE(has_line(text, line)) << line << "\n" << text;
 }
 
+TEST(Metrics, TokensBearTheCostOfTheFleet) {
+  Scene scene;
+  scene.totals.count(scene.observation, scene.decision);
+  signals::PoolObservation& pool = scene.observation.pools[0];
+  pool.price_per_gpu_hour = 2.0;  // Three replicas with two GPUs cost 12 USD an hour.
+  pool.last_minute.output_tokens = 60'000;
+  EXPECT_EQ(scene.text().find("penstock_gpu_cost_per_million"), std::string::npos) << "the part of prompts is unknown";
+  scene.decision.pools[0].evidence.push_back({"input_time_share", 0.25, "share"});
+  // 7.2M prompt tokens an hour for 3 USD, 3.6M output tokens for 9 USD.
+  EXPECT_TRUE(has_line(scene.text(), "penstock_gpu_cost_per_million_tokens_usd{kind=\"output\"} 2.5")) << scene.text();
+  EXPECT_NE(scene.text().find("penstock_gpu_cost_per_million_tokens_usd{kind=\"input\"} 0.41666"), std::string::npos);
+  pool.role = signals::Role::kPrefill;
+  EXPECT_EQ(scene.text().find("penstock_gpu_cost_per_million_tokens_usd{kind=\"output\"}"), std::string::npos);
+}
+
 TEST(Metrics, AnUncalibratedEngineModelIsMarked) {
   Scene scene;
   EXPECT_TRUE(has_line(scene.text(), "penstock_engine_model_uncalibrated{pool=\"default\"} 0"));
@@ -106,7 +121,9 @@ TEST(Metrics, AnUncalibratedEngineModelIsMarked) {
 
 TEST(Metrics, UnknownFiguresHaveNoSeries) {
   const std::string text = Scene{}.text();
-  for (const char* name : {"dynamo_planner_observed_itl_ms", "dynamo_planner_observed_output_sequence_tokens",
+  // 2 requests a second on the 4 replicas that were chosen are no capacity.
+  for (const char* name : {"capacity_requests_per_second", "dynamo_planner_observed_itl_ms",
+                           "dynamo_planner_observed_output_sequence_tokens",
                            "dynamo_planner_predicted_requests_per_second", "dynamo_planner_estimated_ttft_ms",
                            "penstock_diagnosis", "penstock_rollout_phase", "penstock_slo_attainment_ratio"})
     EXPECT_EQ(text.find(name), std::string::npos) << name;
@@ -275,6 +292,7 @@ TEST(Metrics, DiagnosisPhaseAndForecastOfADecisionAreSeries) {
   scene.decision.pools[0].next_phase_target = 7;
   scene.decision.forecast = decision::Forecast{2.5, 1024.0, {}, 0.25, 0.5};
   scene.decision.pools[0].evidence.push_back({"estimated_ttft", 640.0, "ms"});
+  scene.decision.pools[0].evidence.push_back({"replica_capacity", 0.75, "1/s"});
   const std::string text = scene.text();
   for (const char* line :
        {"penstock_diagnosis{pool=\"default\",cause=\"queue\"} 1",
@@ -284,11 +302,9 @@ TEST(Metrics, DiagnosisPhaseAndForecastOfADecisionAreSeries) {
         "penstock_forecast_error_requests_per_second{forecast=\"planner\"} 0.25",
         "penstock_forecast_error_requests_per_second{forecast=\"naive\"} 0.5",
         "dynamo_planner_predicted_requests_per_second 2.5", "dynamo_planner_predicted_input_sequence_tokens 1024",
-        "dynamo_planner_estimated_ttft_ms 640",
-        // 2 requests a second on the 4 replicas that were chosen
-        "dynamo_planner_engine_decode_capacity_requests_per_second 0.5",
-        "dynamo_planner_engine_decode_requests_per_second 0.5",
-        "penstock_replica_capacity_requests_per_second{pool=\"default\"} 0.5"})
+        "dynamo_planner_estimated_ttft_ms 640", "dynamo_planner_engine_decode_capacity_requests_per_second 0.75",
+        "dynamo_planner_engine_decode_requests_per_second 0.75",
+        "penstock_replica_capacity_requests_per_second{pool=\"default\"} 0.75"})
     EXPECT_TRUE(has_line(text, line)) << line << "\n" << text;
   EXPECT_EQ(text.find("predicted_output_sequence_tokens"), std::string::npos);
   EXPECT_EQ(Scene{}.text().find("penstock_diagnosis"), std::string::npos);

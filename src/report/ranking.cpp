@@ -58,14 +58,15 @@ std::string replicas(const RunResult& result) {
 // SLO attainment; null without static fleets.
 const RunResult* static_rival(const Report& report, const RunResult& best) {
   const RunResult *cheapest = nullptr, *closest = nullptr;
-  for (const auto* results : {&report.frontier, &report.results}) {
-    for (const RunResult& result : *results) {
-      if (!is_static(result) || &result == &best) continue;
-      if (closest == nullptr || better(result, *closest)) closest = &result;
-      if (result.slo_attainment < best.slo_attainment) continue;
-      if (cheapest == nullptr || result.gpu_hours < cheapest->gpu_hours) cheapest = &result;
-    }
-  }
+  const auto consider = [&](const RunResult& result) {
+    if (!is_static(result) || &result == &best) return;
+    if (closest == nullptr || better(result, *closest)) closest = &result;
+    if (result.slo_attainment < best.slo_attainment) return;
+    if (cheapest == nullptr || result.gpu_hours < cheapest->gpu_hours) cheapest = &result;
+  };
+  for (const auto* results : {&report.frontier, &report.results})
+    for (const RunResult& result : *results) consider(result);
+  if (report.fixed) consider(report.fixed->result);
   return cheapest != nullptr ? cheapest : closest;
 }
 

@@ -114,6 +114,9 @@ inline decision::RunResult sample_result(const SampleFleet& fleet, std::size_t p
   result.goodput_rps = 10000.0 * fleet.attainment / 3600.0;
   result.gpu_hours = result.mean_replicas;
   result.cost = 2.5 * result.gpu_hours;
+  result.input_cost_share = 0.25;
+  result.completed_tokens = {20'480'000, 2'560'000};
+  result.goodput_tokens = {20'480'000 / 8 * static_cast<std::uint64_t>(8.0 * fleet.attainment), 1'280'000};
   result.ttft_ms = sample_summary(250.0 * fleet.strain);
   result.itl_ms = sample_summary(12.5 * fleet.strain);
   result.tpot_ms = sample_summary(12.5 * fleet.strain);

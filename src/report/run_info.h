@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,11 +31,18 @@ struct RunInfo {
   std::string router;
   core::Duration start_up{};
   signals::SloTarget slo;
+  double slo_goal = 0.99;  // Share of the requests that are to be within it.
   std::vector<PoolInfo> pools;
   double price_per_gpu_hour = 1.0;
   std::string command;             // The command line that repeats the replay.
   std::string version;             // Of Penstock.
   std::vector<std::string> notes;  // Remarks, such as a policy that was left out and the reason.
+};
+
+// A run of a fleet that never changed.
+struct FixedFleet {
+  decision::RunResult result;
+  std::vector<std::uint32_t> replicas;  // Of each pool.
 };
 
 // Two replays with the same inputs and seed render to the same bytes, except for RunResult::simulated_requests_per_s,
@@ -43,6 +51,8 @@ struct Report {
   RunInfo info;
   std::vector<decision::RunResult> results;   // One per policy, in the order of the runs.
   std::vector<decision::RunResult> frontier;  // Static fleets of several sizes; only their summaries are rendered.
+  // The cheapest fixed fleet that reaches the goal; without one, the best that was tried. Empty if none was searched.
+  std::optional<FixedFleet> fixed;
   std::vector<PlannerMetrics> metrics;  // At the end of each run, in the order of `results`; empty if not requested.
 };
 

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 
+#include "report/answer.h"
 #include "report/format.h"
 #include "report/grid.h"
 #include "report/ranking.h"
+#include "report/token_cost.h"
 
 namespace penstock::report {
 
@@ -88,6 +90,27 @@ std::string policies(const Report& report, const TableStyle& style) {
               format_quantity(r.goodput_rps), format_quantity(r.gpu_hours), format_quantity(r.cost),
               format_share(r.prefix_hit_ratio), short_count(r.preemptions), short_count(r.failed),
               short_count(r.scaling_actions), format_quantity(r.simulated_requests_per_s)});
+  }
+  return grid.text();
+}
+
+// Only where tokens were delivered for a price.
+bool has_costs(const Report& report) {
+  return std::any_of(report.results.begin(), report.results.end(), [](const RunResult& result) {
+    return result.cost > 0.0 && result.completed_tokens.input + result.completed_tokens.output > 0;
+  });
+}
+
+std::string costs(const Report& report, const TableStyle& style) {
+  Grid grid{{{"GPU cost in USD\nper 1M tokens", true}, {"input"}, {"output"}, {"within the SLO\ninput"}, {"output"}},
+            grid_style(style)};
+  const auto usd = [](const std::optional<double>& cost) {
+    if (!cost) return std::string{"–"};
+    return *cost < 0.995 ? fmt::format("{:.2g}", *cost) : format_quantity(*cost);  // Prompt tokens cost little.
+  };
+  for (const RankedResult& ranked : rank(report.results)) {
+    const TokenCosts each = token_costs(*ranked.result);
+    grid.add({name_of(ranked), usd(each.input), usd(each.output), usd(each.input_at_slo), usd(each.output_at_slo)});
   }
   return grid.text();
 }
@@ -191,7 +214,8 @@ std::string tenants(const Report& report, const TableStyle& style) {
              {"cached\ntokens"},
              {"output\ntokens"},
              {"budget\nused"},
-             {"token\ncost"}},
+             {"token\nUSD"},
+             {"GPU\nUSD"}},
             grid_style(style)};
   for (const RankedResult& ranked : rank(report.results)) {
     std::vector<decision::TenantResult> shown = ranked.result->tenants;
@@ -199,10 +223,13 @@ std::string tenants(const Report& report, const TableStyle& style) {
       return a.prompt_tokens + a.output_tokens > b.prompt_tokens + b.output_tokens;
     });
     if (shown.size() > kTenantsShown) shown.resize(kTenantsShown);
-    for (const decision::TenantResult& tenant : shown)
+    for (const decision::TenantResult& tenant : shown) {
+      const auto gpu_cost = gpu_cost_of(tenant, *ranked.result);
       grid.add({name_of(ranked), printable(tenant.name), short_count(tenant.requests), short_count(tenant.refused),
                 short_count(tenant.prompt_tokens), short_count(tenant.cached_tokens), short_count(tenant.output_tokens),
-                tenant.budget_share ? format_share(*tenant.budget_share) : "–", format_quantity(tenant.token_cost)});
+                tenant.budget_share ? format_share(*tenant.budget_share) : "–", format_quantity(tenant.token_cost),
+                gpu_cost ? format_quantity(*gpu_cost) : "–"});
+    }
   }
   return grid.text();
 }
@@ -230,16 +257,35 @@ std::string remarks(const Report& report) {
   return text;
 }
 
+std::string answer(const Report& report, const TableStyle& style) {
+  const Answer answer = answer_of(report);
+  if (answer.text.empty()) return {};
+  const bool segments = has_segments(report);
+  Grid grid{{{segments ? "for the goals of all segments" : "for a goal of " + format_share(answer.goal), true},
+             {"", true},
+             {"SLO\nattainment"},
+             {"GPU\nhours"},
+             {"USD"},
+             {"", true}},
+            grid_style(style, false)};
+  for (const auto& [kind, choice] : answer.choices())
+    grid.add({kind, cut_to_width(printable(choice->label), kNameWidthMax), format_share(choice->result->slo_attainment),
+              format_quantity(choice->result->gpu_hours), format_quantity(choice->result->cost),
+              choice->reaches ? "" : "misses the goal"});
+  return "\n" + grid.text() + "\n" + paragraph(printable(answer.text));
+}
+
 }  // namespace
 
 std::string render_table(const Report& report, const TableStyle& style) {
   std::string text = facts(report.info, has_segments(report));
   if (!report.results.empty()) text += "\n" + policies(report, style);
+  if (has_costs(report)) text += "\n" + costs(report, style);
   if (has_segments(report)) text += "\n" + targets(report, style);
   if (has_tenants(report)) text += "\n" + tenants(report, style);
   if (!report.frontier.empty()) text += "\n" + frontier(report, style);
   if (const std::string lines = remarks(report); !lines.empty()) text += "\n" + lines;
-  return text + "\n" + paragraph(printable(headline(report)));
+  return text + "\n" + paragraph(printable(headline(report))) + answer(report, style);
 }
 
 }  // namespace penstock::report

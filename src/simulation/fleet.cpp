@@ -212,7 +212,9 @@ void Fleet::settle(const Replica& replica, core::Instant end, FleetTotals& total
   const core::Duration life = end - replica.requested_at;
   totals.replica_time += life;
   totals.gpu_time += life * spec.gpus_per_replica;
-  totals.cost += core::to_hours(life) * spec.gpus_per_replica * spec.price_per_gpu_hour;
+  const double cost = core::to_hours(life) * spec.gpus_per_replica * spec.price_per_gpu_hour;
+  totals.cost += cost;
+  if (spec.role == signals::Role::kPrefill) totals.prefill_cost += cost;
   const engine::EngineState state = replica.engine->state(end);
   totals.preemptions += state.preemptions;
   totals.prompt_tokens += state.prompt_tokens;

@@ -53,6 +53,7 @@ struct Pool {
 struct FleetTotals {
   core::Duration gpu_time{};  // Σ GPUs × (end − request), of ended replicas.
   double cost = 0.0;
+  double prefill_cost = 0.0;  // The part of prefill pools.
   core::Duration replica_time{};
   std::uint64_t preemptions = 0, prompt_tokens = 0, hit_tokens = 0, generated_tokens = 0;
   core::QuantileSketch token_gaps_ms;

@@ -86,6 +86,12 @@ void Recorder::completed(std::uint32_t request, core::Instant at, std::uint32_t 
   }
   ++point_completed_;
   ended(request, at, Outcome::kCompleted);
+  const auto add = [&](decision::TokenCount& sum) {
+    sum.input += shape.input_tokens;
+    sum.output += output_tokens;
+  };
+  add(completed_tokens_);
+  if (met_all(request)) add(goodput_tokens_);
 }
 
 void Recorder::failed(std::uint32_t request, core::Instant at, Outcome outcome) {
@@ -206,6 +212,8 @@ void Recorder::summarize(decision::RunResult& result) const {
   result.ttft_ms = core::summarize(ttft);
   result.tpot_ms = core::summarize(tpot);
   result.e2e_ms = core::summarize(e2e);
+  result.completed_tokens = completed_tokens_;
+  result.goodput_tokens = goodput_tokens_;
   add_segments(result);
 }
 

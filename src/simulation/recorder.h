@@ -112,6 +112,7 @@ class Recorder {
   core::Instant window_from_ = core::kStart, window_until_ = core::kNever;
   std::array<std::uint64_t, kOutcomes> by_outcome_{};
   core::Instant last_end_;
+  decision::TokenCount completed_tokens_, goodput_tokens_;
 
   std::vector<decision::SeriesPoint> series_;
   core::Instant point_start_;

@@ -114,7 +114,7 @@ class Manifests(CliTest):
         self.write("p.yaml", "gateway: {admin_tls: {certificate: /etc/penstock-secrets/c, key: /etc/penstock-secrets/k}}\n")
         self.assert_refused("manifests", "planner", "p.yaml", says="gateway.admin_tls.certificate: a planner verifies it for an address")
         self.write("p.yaml", "pools: [{name: chat, kubernetes: leaderworkerset/a}]\n")
-        self.assert_refused("manifests", "planner", "p.yaml", "--autoscaler", "keda", says="can name a Deployment or a StatefulSet")
+        self.assert_refused("manifests", "planner", "p.yaml", "--autoscaler", "keda", says="can scale a Deployment or a StatefulSet")
         for name in ("Qwen/Qwen3", "a b", "x" * 64, "Chat"):
             self.write("p.yaml", f"pools: [{{name: '{name}'}}]\n")
             self.assert_refused("manifests", "planner", "p.yaml", "--autoscaler", "keda", says="that Kubernetes accepts; use ")

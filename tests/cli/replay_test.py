@@ -3,6 +3,7 @@
 
 import csv
 import io
+import re
 import signal
 import subprocess
 
@@ -10,6 +11,11 @@ import cli_testing
 from cli_testing import CliTest, PROGRAM, mooncake, without_wall_speed
 
 SMALL = ["--policy", "static,hpa-rate,dynamo-latency", "--replicas", "1", "--max-replicas", "4"]
+
+
+def triggers(manifest):
+    """Names and thresholds of the triggers of a ScaledObject."""
+    return re.findall(r'(?s)name: ([\w-]+)\n +metricType: AverageValue\n.*?threshold: "([\d.]+)"', manifest)
 
 
 class Replay(CliTest):
@@ -28,7 +34,7 @@ class Replay(CliTest):
     def test_json_holds_every_policy_and_the_whole_frontier(self):
         self.run_program("replay", self.trace, *SMALL, "--frontier", "1..3", "--json", "out.json")
         report = self.read_json("out.json")
-        self.assertEqual(list(report), ["penstock", "headline", "workload", "options", "notes", "results", "frontier"])
+        self.assertEqual(list(report), ["penstock", "headline", "answer", "workload", "options", "notes", "results", "frontier"])
         self.assertEqual({result["policy"] for result in report["results"]}, {"static", "hpa-rate", "dynamo-latency"})
         self.assertEqual(sorted(result["replicas"] for result in report["frontier"]), [1, 2, 3])
         for result in report["results"]:
@@ -36,6 +42,73 @@ class Replay(CliTest):
             self.assertEqual(result["completed"] + result["failed"], 60)
             self.assertLessEqual(result["ttft_ms"]["p50"], result["ttft_ms"]["p99"])
             self.assertTrue(0.0 <= result["slo_attainment"] <= 1.0)
+
+    def test_ends_with_what_reaches_the_goal_at_the_lowest_cost(self):
+        done = self.run_program("replay", self.trace, "--max-replicas", "4", "--json", "out.json")
+        report = self.read_json("out.json")
+        self.assertEqual({result["policy"] for result in report["results"]},
+                         {"penstock", "static", "hpa-rate", "keda-tokens", "dynamo-latency"})
+        answer = report["answer"]
+        self.assertEqual(answer["goal"], 0.99)
+        self.assertTrue(answer["cheapest_fixed"]["reaches_goal"])
+        for kind in ("cheapest_rule", "penstock"):
+            named = answer[kind]
+            [result] = [each for each in report["results"] if each["label"] == named["label"]]
+            self.assertEqual((named["gpu_hours"], named["slo_attainment"]), (result["gpu_hours"], result["slo_attainment"]))
+        self.assertEqual(" ".join(done.stdout.split()[-len(answer["text"].split()):]), answer["text"])
+        # A smaller fleet than the one that is named misses the goal.
+        size = answer["cheapest_fixed"]["replicas"]
+        self.assertEqual(answer["cheapest_fixed"]["replicas_by_pool"], [size])
+        if size > 1:
+            self.run_program("replay", self.trace, "--policy", "static", "--replicas", size - 1, "--no-answer", "--json", "less.json")
+            self.assertLess(self.read_json("less.json")["results"][0]["slo_attainment"], 0.99)
+
+    def test_the_fixed_fleet_of_two_pools_is_named_by_pool(self):
+        self.run_program("replay", self.trace, "--policy", "static", "--pool", "role=prefill,max_replicas=3", "--pool",
+                         "role=decode,max_replicas=3", "--json", "out.json")
+        fixed = self.read_json("out.json")["answer"]["cheapest_fixed"]
+        self.assertEqual(sum(fixed["replicas_by_pool"]), fixed["replicas"])
+        self.assertRegex(fixed["label"], r"^\d prefill \+ \d decode$")
+
+    def test_without_an_answer_no_fleet_is_searched(self):
+        done = self.run_program("replay", self.trace, *SMALL, "--no-answer", "--json", "out.json")
+        self.assertIsNone(self.read_json("out.json")["answer"])
+        self.assertNotIn("cheapest fixed fleet", done.stdout)
+
+    def test_emits_a_scaled_object_with_the_thresholds_of_the_load_test(self):
+        capacity = "requests_per_s=2,input_tokens_per_s=2400,output_tokens_per_s=80,concurrency=4"
+        done = self.run_program("replay", self.trace, "--policy", "keda-tokens,kpa", "--max-replicas", "4", "--capacity", capacity,
+                                "--emit", "keda", "--namespace", "llm")
+        self.assertIn("cheapest fixed fleet", done.stderr)
+        for text in ("kind: ScaledObject\nmetadata:\n  name: default\n  namespace: llm\n", "minReplicaCount: 1\n  maxReplicaCount: 4\n",
+                     'sum(rate(vllm:prompt_tokens_total{namespace=\\"llm\\",pod=~\\"default-.*\\"}[1m]))'):
+            self.assertIn(text, done.stdout)
+        self.assertEqual(triggers(done.stdout), [("prompt-tokens", "1800"), ("output-tokens", "60"), ("kv-cache", "0.75")])
+
+    def test_emits_pools_as_the_configuration_names_them(self):
+        self.write("p.yaml", "prometheus: {url: 'http://prometheus:9090', preset: sglang, matchers: 'job=\"llm\"'}\n"
+                   "pools:\n  - {role: prefill, kubernetes: statefulset/pre}\n  - {role: decode, max_replicas: 3}\n")
+        done = self.run_program("replay", self.trace, "--config", "p.yaml", "--policy", "keda-tokens", "--emit", "keda")
+        prefill, decode = done.stdout.split("\n---\n")
+        self.assertIn("apiVersion: apps/v1\n    kind: StatefulSet\n    name: pre\n", prefill)
+        self.assertIn('serverAddress: "http://prometheus:9090"\n', prefill)
+        self.assertIn('query: "sum(rate(sglang:prompt_tokens_total{job=\\"llm\\"}[1m]))"\n', prefill)
+        self.assertEqual([name for name, _ in triggers(prefill)], ["prompt-tokens"])
+        self.assertEqual([name for name, _ in triggers(decode)], ["output-tokens", "kv-cache"])
+
+    def test_emits_the_external_scaler_where_penstock_is_the_best_that_keda_can_run(self):
+        done = self.run_program("replay", self.trace, "--policy", "penstock,kpa", "--max-replicas", "4", "--emit", "keda")
+        self.assertIn("type: external-push\n", done.stdout)
+        self.assertIn('scalerAddress: "penstock-planner.default.svc:9090"\n', done.stdout)
+
+    def test_says_why_keda_cannot_run_a_policy(self):
+        self.assert_refused("replay", self.trace, "--policy", "kpa,dynamo-latency", "--emit", "keda",
+                            says="--emit: KEDA can run none of the policies: kpa: its panic mode is in Knative's autoscaler")
+        self.assert_refused("replay", self.trace, "--emit", "keda", "--namespace", "A b", says="--namespace: 'A b'")
+        self.write("p.yaml", "prometheus: {preset: tgi}\npools: [{kubernetes: leaderworkerset/x}]\n")
+        done = self.run_program("replay", self.trace, "--config", "p.yaml", "--emit", "keda", code=2)
+        self.assertIn("no series of tgi are known for --emit keda; there are vllm or sglang", done.stderr)
+        self.assertIn("another autoscaler can scale a Deployment or a StatefulSet, is 'leaderworkerset/x'", done.stderr)
 
     def test_csv_and_html_are_written(self):
         self.run_program("replay", self.trace, *SMALL, "--csv", "out.csv", "--html", "out.html")
@@ -115,7 +188,7 @@ class Replay(CliTest):
 
     def test_progress_goes_to_standard_error_alone(self):
         done = self.run_program("replay", self.trace, "--policy", "static", "--progress")
-        self.assertIn("1 of 1", done.stderr)
+        self.assertIn("2 of 2", done.stderr)
         self.assertNotIn("[####", done.stdout)
 
     def test_interrupt_ends_quickly_with_130_and_leaves_no_file(self):

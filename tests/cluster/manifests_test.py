@@ -85,6 +85,12 @@ class Manifests(unittest.TestCase):
             print("NOT CHECKED: ScaledObject, because KEDA's definitions are not in the testbed", file=sys.stderr)
             return
         self.apply(self.manifests("planner", EXAMPLES["aggregated"], "--autoscaler", "keda"), "--dry-run=server")
+        for policy in ("keda-tokens", "hpa-rate", "hpa-concurrency", "penstock"):
+            with self.subTest(policy=policy):
+                done = subprocess.run([PROGRAM, "replay", "synthetic:rate=2,duration=60s,input=500,output=50", "--policy", policy,
+                                       "--max-replicas", "4", "--emit", "keda", "--namespace", self.namespace],
+                                      capture_output=True, text=True, check=True)
+                self.assertEqual(self.apply(done.stdout, "--dry-run=server"), ["scaledobject"])
 
     def test_the_configuration_arrives_as_it_is(self):
         path = self.file("# \u00e4 \"quoted\" 'text' #\n\ngateway:\n  # ---\n  drain_time: 30s   \nmodel: \"a: b\"\n")

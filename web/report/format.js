@@ -25,11 +25,26 @@ const STATIC_COLOUR = {light: '#6a7280', dark: '#a2abb8'};
 const SYMBOLS = ['circle', 'square', 'diamond', 'triangle-up', 'star', 'hexagon', 'pentagon', 'triangle-down', 'cross', 'x'];
 
 const themeName = () => document.documentElement.dataset.theme;
-const placeOf = new Map(report.results.filter(r => r.policy !== 'static').map((result, place) => [result, place]));
+// Known policies keep their colour in every report, whatever their rank; others take the free places in the order of their names.
+const KNOWN = ['penstock', 'dynamo-throughput', 'hpa-rate', 'clairvoyant', 'keda-tokens', 'kpa', 'llmd-slo', 'hpa-concurrency', 'apa', 'dynamo-latency',
+  'llmd-saturation-v1', 'llmd-saturation-v2'];
+const places = () => {
+  const scaled = report.results.filter(result => result.policy !== 'static');
+  const names = [...KNOWN, ...[...new Set(scaled.map(result => result.policy))].filter(name => !KNOWN.includes(name)).sort()];
+  const taken = new Set();
+  const inOrder = [...scaled].sort((a, b) => names.indexOf(a.policy) - names.indexOf(b.policy) || (a.label < b.label ? -1 : 1));
+  return new Map(inOrder.map(result => {
+    let place = names.indexOf(result.policy);
+    while (taken.has(place)) ++place;  // Several runs of one policy.
+    taken.add(place);
+    return [result, place];
+  }));
+};
+const placeOf = places();
 
 function colourOf(result) {
   const colours = COLOURS[themeName()];
   return placeOf.has(result) ? colours[placeOf.get(result) % colours.length] : STATIC_COLOUR[themeName()];
 }
 const symbolOf = result =>
-  placeOf.has(result) ? SYMBOLS[placeOf.get(result) % SYMBOLS.length] : 'circle-open';
+  placeOf.has(result) ? SYMBOLS[(placeOf.get(result) + Math.floor(placeOf.get(result) / SYMBOLS.length)) % SYMBOLS.length] : 'circle-open';

@@ -265,6 +265,9 @@ function renderReplayed() {
   document.getElementById('options').replaceChildren(
     ...facts.filter(([, text]) => text).flatMap(([name, text]) => [make('dt', {}, name), make('dd', {}, text)]));
   document.getElementById('headline').textContent = unbroken(report.headline);
+  const answer = document.getElementById('answer');
+  answer.hidden = !report.answer;
+  answer.textContent = unbroken(report.answer?.text ?? '');
   document.getElementById('command').textContent = options.command;
   const notes = [
     ...report.results.filter(result => result.failures.length).map(result => `${result.label}: ` +
@@ -276,7 +279,8 @@ function renderReplayed() {
       gateway.tenants.slice(0, 10).map(tenant => `${tenant.name} ${count(tenant.requests)} requests ` +
         `(${count(tenant.refused)} refused), ${count(tenant.prompt_tokens + tenant.output_tokens)} tokens` +
         (known(tenant.budget_share) ? `, ${share(tenant.budget_share)} of the budget` : '') +
-        (tenant.token_cost ? `, token cost ${quantity(tenant.token_cost)}` : '')).join('; ')),
+        (tenant.token_cost ? `, token cost ${quantity(tenant.token_cost)} USD` : '') +
+        (known(tenant.gpu_cost) ? `, GPU cost ${quantity(tenant.gpu_cost)} USD` : '')).join('; ')),
     ...(workload.skipped_rows ? [`Invalid rows of the trace that were skipped: ${count(workload.skipped_rows)}`] : []),
     ...report.notes,
   ];

@@ -49,7 +49,13 @@ function drawTrade() {
   const {policies, fleets} = tradePoints();
   const all = [...policies, ...fleets];
   if (!all.length) return draw('trade', [], {});
-  const top = 102, bottom = Math.max(-2, Math.min(...all.map(p => p.y)) - 6);
+  // Far outliers would squash all good fleets into one line: half of the points and the goal are shown, at least.
+  const lowest = all.map(p => p.y).sort((a, b) => a - b);
+  const middle = lowest[Math.floor((lowest.length - 1) / 2)];
+  const low = Math.max(lowest[0], Math.min(middle, 90) - 15);
+  const span = Math.max(1, 100 - low);
+  const top = 100 + span * .06, bottom = Math.max(-2, low - span * .08);
+  const hidden = all.filter(p => p.y < bottom).length;
   const right = Math.max(...all.map(p => p.x)) * 1.08 || 1;
   const element = place('trade');
   const [width, height] = [element.clientWidth - (narrow() ? 70 : 90), element.clientHeight - 84];
@@ -69,7 +75,7 @@ function drawTrade() {
   policies.forEach((p, i) => traces.push({
     type: 'scatter', mode: 'markers+text', name: plain(p.label), x: [p.x], y: [p.y],
     text: [positions[i] ? plain(p.label) : ''], textposition: positions[i] ?? 'top center',
-    textfont: {size: 12, color: ink}, cliponaxis: false,
+    textfont: {size: 12, color: ink}, cliponaxis: p.y < bottom,
     marker: {size: p.result === chosen.policy ? 15 : 12, symbol: symbolOf(p.result), color: colourOf(p.result),
       line: {color: p.result === chosen.policy ? ink : surface, width: p.result === chosen.policy ? 1.8 : 1}},
     opacity: chosen.rivals.size && p.result !== chosen.policy && !chosen.rivals.has(p.result) ? .35 : 1,
@@ -79,7 +85,7 @@ function drawTrade() {
   draw('trade', traces, {
     hovermode: 'closest', dragmode: false, showlegend: unlabelled || fleets.length > 0,
     xaxis: {range: [0, right], fixedrange: true, title: {text: 'GPU-hours', font: {size: 11}, standoff: 8}, showgrid: true},
-    yaxis: {range: [bottom, top], rangemode: 'normal', ticksuffix: ' %', title: {text: 'SLO attainment', font: {size: 11}, standoff: 6}},
+    yaxis: {range: [bottom, top], rangemode: 'normal', ticksuffix: ' %', title: {text: hidden ? `SLO attainment (${hidden} below)` : 'SLO attainment', font: {size: 11}, standoff: 6}},
     margin: {l: narrow() ? 52 : 62, r: 18, t: 34, b: 46},
   }, (trace, point) => {
     const found = policies.find(p => plain(p.label) === trace.name);

@@ -12,6 +12,7 @@
 #include "planner/penstock/fleet_guardrails.h"
 #include "planner/penstock/load_rule.h"
 #include "planner/penstock/memory_evidence.h"
+#include "planner/penstock/speed_evidence.h"
 #include "planner/penstock/traffic_step.h"
 #include "planner/windows.h"
 #include "signals/sanitize.h"
@@ -352,7 +353,7 @@ class PenstockPlanner final : public Policy {
     }
     proposal.evidence.push_back({"burn_rate", burn_.over_short_window(), "times"});
     add_trial_error(proposal);
-    if (index < speeds_.size()) add_speed(speeds_[index], pool, proposal);
+    if (index < speeds_.size()) add_speed_evidence(speeds_[index], pool, slo_.target, proposal);
     return proposal;
   }
 
@@ -407,27 +408,6 @@ class PenstockPlanner final : public Policy {
     proposal.evidence.push_back({"observed_attainment", latest->observed, "share"});
     proposal.evidence.push_back({"trial_attainment", latest->trial, "share"});
     proposal.evidence.push_back({"trial_error", *trial_error_.points(), "points"});
-  }
-
-  static void add_speed(const ReplicaSpeed& speed, const signals::PoolObservation& pool, PoolDecision& proposal) {
-    const double lacking = speed.replicas_lacking(pool);
-    if (proposal.reason != Reason::kInsufficientData)
-      proposal.target += static_cast<std::uint32_t>(std::lround(lacking));
-    proposal.evidence.push_back({"step_time_factor", speed.factor(), "times"});
-    if (const auto itl_ms = speed.itl_ms(pool); itl_ms && !speed.is_uncalibrated())
-      proposal.evidence.push_back({"estimated_itl", *itl_ms, "ms"});
-    if (const auto error = speed.correction().error())
-      proposal.evidence.push_back({"step_time_error", *error, "share"});
-    if (lacking > 0.0) proposal.evidence.push_back({"lost_to_slow_replicas", lacking, "replicas"});
-    if (speed.is_uncalibrated()) proposal.evidence.push_back({"uncalibrated_default_engine", 1.0, "model"});
-    if (const auto& sequences = speed.engine().max_sequences)
-      proposal.evidence.push_back({"learned_max_sequences", static_cast<double>(*sequences), "requests"});
-    if (const auto& tokens = speed.engine().kv_tokens)
-      proposal.evidence.push_back({"reported_kv_capacity", static_cast<double>(*tokens), "tokens"});
-    const auto unknown = std::count_if(pool.replicas.begin(), pool.replicas.end(), [](const auto& replica) {
-      return replica.state == signals::ReplicaState::kReady && replica.sample && !replica.sample->kv_usage();
-    });
-    if (unknown > 0) proposal.evidence.push_back({"without_kv_usage", static_cast<double>(unknown), "replicas"});
   }
 
   // Scales all pools by the factor of the pool with the highest need.

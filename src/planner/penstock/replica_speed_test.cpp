@@ -99,13 +99,63 @@ TEST(ReplicaSpeed, EstimatesTheGapBetweenTokens) {
   ReplicaSpeed speed{profile()};
   (void)pool.go_on(speed, 30);
   signals::PoolObservation seen = pool.seen();
-  EXPECT_FALSE(speed.itl_ms(seen));  // No traffic.
+  EXPECT_FALSE(speed.latency(seen).itl_ms || speed.latency(seen).ttft_ms);  // No traffic.
   seen.last_minute.arrivals = seen.last_minute.completed = 10;
   seen.last_minute.input_tokens = 1000;
   seen.last_minute.completed_output_tokens = 2000;
-  for (signals::ReplicaObservation& replica : seen.replicas) replica.sample->running_requests = 4;
+  seen.replicas[0].sample->running_requests = 4;
+  seen.replicas[1].sample->running_requests = 2;  // The slower engine counts.
   // One of 50 steps computes a prompt of 100 tokens, too.
-  EXPECT_NEAR(*speed.itl_ms(seen), 1.4 * (8.0 + 0.05 * 4 + 0.00004 * 4 * 200 + 0.015 * 100 / 50), 0.3);
+  EXPECT_NEAR(*speed.latency(seen).itl_ms, 1.4 * (8.0 + 0.05 * 4 + 0.00004 * 4 * 200 + 0.015 * 100 / 50), 0.3);
+}
+
+// The pool of the tests with prompts of 100 tokens and answers of 200.
+signals::PoolObservation with_traffic(const Pool& pool) {
+  signals::PoolObservation seen = pool.seen();
+  seen.last_minute.length = std::chrono::minutes{1};
+  seen.last_minute.arrivals = seen.last_minute.completed = 10;
+  seen.last_minute.input_tokens = 1000;
+  seen.last_minute.completed_output_tokens = 2000;
+  for (signals::ReplicaObservation& replica : seen.replicas) {
+    replica.sample->running_requests = replica.sample->queued_requests = 0;
+    replica.sample->queued_prefill_tokens = 0;
+    replica.sample->prompt_tokens_total.reset();
+  }
+  return seen;
+}
+
+TEST(ReplicaSpeed, EstimatesTheTimeToFirstTokenOfTheEngineWithTheLongestQueue) {
+  Pool pool{{1.4, 1.4}};
+  ReplicaSpeed speed{profile()};
+  (void)pool.go_on(speed, 30);
+  signals::PoolObservation seen = with_traffic(pool);
+  EXPECT_NEAR(*speed.latency(seen).ttft_ms, 1.4 * (8.0 + 0.015 * 100), 0.3);  // One prompt alone.
+  // 20,100 tokens take two steps of 8,192 and one with the rest, each beside four sequences that decode.
+  seen.replicas[1].sample->queued_prefill_tokens = 20'000;
+  seen.replicas[1].sample->running_requests = 4;
+  EXPECT_NEAR(*speed.latency(seen).ttft_ms, 1.4 * (3 * (8.0 + 0.05 * 4 + 0.00004 * 4 * 200) + 0.015 * 20'100), 8.0);
+  // An engine that reports requests only: each has a prompt of mean length.
+  seen.replicas[1].sample->queued_prefill_tokens.reset();
+  seen.replicas[1].sample->queued_requests = 200;
+  EXPECT_NEAR(*speed.latency(seen).ttft_ms, 1.4 * (3 * (8.0 + 0.05 * 4 + 0.00004 * 4 * 200) + 0.015 * 20'100), 8.0);
+  seen.role = signals::Role::kDecode;
+  EXPECT_FALSE(speed.latency(seen).ttft_ms);
+}
+
+TEST(ReplicaSpeed, TheCapacityIsWhatTheSloAllowsNotWhatArrives) {
+  Pool pool{{1.4, 1.4}};
+  ReplicaSpeed speed{profile()};
+  (void)pool.go_on(speed, 30);
+  signals::PoolObservation seen = with_traffic(pool);
+  const signals::SloTarget slo{std::chrono::seconds{2}, std::chrono::milliseconds{50}};
+  const double capacity = speed.estimate(seen, slo)->requests_per_s;
+  EXPECT_GT(capacity, 1.0);  // 10 requests arrived in a minute.
+  seen.last_minute.arrivals = seen.last_minute.completed = 1000;
+  seen.last_minute.input_tokens = 100'000;
+  seen.last_minute.completed_output_tokens = 200'000;
+  EXPECT_DOUBLE_EQ(speed.estimate(seen, slo)->requests_per_s, capacity);
+  EXPECT_LT(speed.estimate(seen, {slo.ttft, std::chrono::milliseconds{25}})->requests_per_s, 0.7 * capacity);
+  EXPECT_FALSE(speed.estimate(seen, {slo.ttft, std::chrono::milliseconds{5}}));  // Not even one sequence.
 }
 
 TEST(ReplicaSpeed, LearnsLimitsThatDifferFromTheProfile) {

@@ -4,6 +4,7 @@
 
 #include "core/state_archive.h"
 #include "planner/hpa_algorithm.h"
+#include "planner/hpa_targets.h"
 #include "planner/poolwise_policy.h"
 #include "planner/samples.h"
 
@@ -11,8 +12,6 @@ namespace penstock::planner {
 
 namespace {
 
-constexpr double kUtilization = 0.75;  // U: reserve until the next replica is ready.
-constexpr double kKvTarget = 0.75;     // KV use of a replica.
 constexpr core::Duration kPollingInterval = std::chrono::seconds{30};
 constexpr core::Duration kCooldown = std::chrono::seconds{300};
 
@@ -67,20 +66,21 @@ class KedaTokens final : public PoolwisePolicy<KedaState> {
                                                      : 0.0;
     };
     std::vector<Trigger> triggers;
-    if (pool.role != signals::Role::kDecode) {
-      triggers.push_back({rate_per_s(traffic.input_tokens), capacity_.input_tokens_per_s * kUtilization});
-      evidence.push_back({"input_token_rate", triggers.back().value, "tokens/s"});
-      evidence.push_back({"input_target_per_replica", triggers.back().target, "tokens/s"});
-    }
-    if (pool.role != signals::Role::kPrefill) {
-      triggers.push_back({rate_per_s(traffic.output_tokens), capacity_.output_tokens_per_s * kUtilization});
-      evidence.push_back({"output_token_rate", triggers.back().value, "tokens/s"});
-      evidence.push_back({"output_target_per_replica", triggers.back().target, "tokens/s"});
-      Trigger kv{0.0, kKvTarget};
-      for (const signals::ReplicaObservation* replica : ready_samples(pool, now).known)
-        kv.value += replica->sample->kv_usage().value_or(0.0);  // A missing series adds nothing to PromQL's sum.
-      triggers.push_back(kv);
-      evidence.push_back({"kv_usage_sum", kv.value, "replicas"});
+    const auto targets = hpa_targets("keda-tokens", capacity_, pool.role).value();
+    for (const MetricTarget& target : targets) {
+      triggers.push_back({0.0, target.per_replica});
+      double& value = triggers.back().value;
+      if (target.metric == PoolMetric::kKvUsage) {
+        for (const signals::ReplicaObservation* replica : ready_samples(pool, now).known)
+          value += replica->sample->kv_usage().value_or(0.0);  // A missing series adds nothing to PromQL's sum.
+        evidence.push_back({"kv_usage_sum", value, "replicas"});
+        continue;
+      }
+      const bool is_input = target.metric == PoolMetric::kInputTokenRate;
+      value = rate_per_s(is_input ? traffic.input_tokens : traffic.output_tokens);
+      evidence.push_back({is_input ? "input_token_rate" : "output_token_rate", value, "tokens/s"});
+      evidence.push_back(
+          {is_input ? "input_target_per_replica" : "output_target_per_replica", target.per_replica, "tokens/s"});
     }
     return triggers;
   }

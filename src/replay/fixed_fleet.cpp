@@ -1,0 +1,96 @@
+#include "replay/fixed_fleet.h"
+
+#include <algorithm>
+#include <map>
+
+namespace penstock::replay {
+namespace {
+
+// A fleet that is overloaded attains nothing with twice the replicas either, so that only a fleet above this share
+// shows by its attainment that more replicas do not help.
+constexpr double kServing = 0.5, kNoGain = 0.0005;
+
+using Found = core::Result<std::optional<FleetSizes>>;
+
+class Search {
+ public:
+  Search(const std::vector<PoolSizes>& pools, const TryFleet& attempt) : pools_{pools}, attempt_{attempt} {}
+
+  Found run() {
+    FleetSizes fleet, failed;
+    for (const PoolSizes& pool : pools_) fleet.push_back(pool.min);
+    double before = 0.0;
+    for (;;) {
+      const auto tried = attempt(fleet);
+      if (!tried) return tl::make_unexpected(tried.error());
+      if (tried->reaches_goal) break;
+      const bool stands_still = tried->attainment >= kServing && tried->attainment < before + kNoGain;
+      failed = fleet;
+      before = tried->attainment;
+      for (std::size_t i = 0; i < fleet.size(); ++i) fleet[i] = std::min(fleet[i] * 2, pools_[i].max);
+      if (fleet == failed || stands_still) return std::nullopt;
+    }
+    if (failed.empty()) return fleet;  // The smallest of all.
+    return pools_.size() == 1 ? bisect(failed[0], fleet[0]) : try_splits(std::move(fleet));
+  }
+
+ private:
+  core::Result<FleetTrial> attempt(const FleetSizes& fleet) {
+    if (const auto known = tried_.find(fleet); known != tried_.end()) return known->second;
+    auto trial = attempt_(fleet);
+    if (trial) tried_[fleet] = *trial;
+    return trial;
+  }
+
+  [[nodiscard]] double price(const FleetSizes& fleet) const {
+    double sum = 0.0;
+    for (std::size_t i = 0; i < fleet.size(); ++i) sum += pools_[i].price * fleet[i];
+    return sum;
+  }
+
+  [[nodiscard]] Found bisect(std::uint32_t too_few, std::uint32_t enough) {
+    while (enough - too_few > 1) {
+      const std::uint32_t middle = too_few + (enough - too_few) / 2;
+      const auto tried = attempt({middle});
+      if (!tried) return tl::make_unexpected(tried.error());
+      (tried->reaches_goal ? enough : too_few) = middle;
+    }
+    return FleetSizes{enough};
+  }
+
+  // Walks along the border between fleets that reach the goal and fleets that do not: from many replicas of the first
+  // pool and few of the second one to the reverse.
+  [[nodiscard]] Found try_splits(FleetSizes best) {
+    const double left = (price(best) - pools_[1].price * pools_[1].min) / pools_[0].price;
+    FleetSizes fleet{static_cast<std::uint32_t>(std::clamp<double>(left, pools_[0].min, pools_[0].max)), pools_[1].min};
+    while (fleet[1] <= pools_[1].max) {
+      bool reaches = price(fleet) >= price(best);  // It cannot be the cheapest, and a smaller first pool may be.
+      if (!reaches) {
+        const auto tried = attempt(fleet);
+        if (!tried) return tl::make_unexpected(tried.error());
+        reaches = tried->reaches_goal;
+        if (reaches) best = fleet;
+      }
+      if (!reaches) {
+        ++fleet[1];
+      } else {
+        if (fleet[0] == pools_[0].min) break;
+        --fleet[0];
+      }
+    }
+    return best;
+  }
+
+  const std::vector<PoolSizes>& pools_;
+  const TryFleet& attempt_;
+  std::map<FleetSizes, FleetTrial> tried_;
+};
+
+}  // namespace
+
+Found cheapest_fleet(const std::vector<PoolSizes>& pools, const TryFleet& attempt) {
+  PENSTOCK_ASSERT(pools.size() == 1 || pools.size() == 2, "a deployment has one aggregated pool, or two");
+  return Search{pools, attempt}.run();
+}
+
+}  // namespace penstock::replay
