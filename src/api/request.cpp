@@ -92,10 +92,8 @@ tl::unexpected<core::Error> Walk::not_json() {
   if (depth_ > kDepthMax) return invalid_input("", fmt::format("the body nests deeper than {} levels", kDepthMax));
   const char* at = nullptr;
   if (document_.current_location().get(at) != simdjson::SUCCESS) return invalid_input("", "the body is not valid JSON");
-  const std::size_t byte = std::min(static_cast<std::size_t>(at - body_.data()), body_.size());
-  // The parser refuses a body as a whole if its last byte does not end its first object.
-  if (byte == 0) return invalid_input("", "the body is not valid JSON: it does not end with the end of its object");
-  return invalid_input("", fmt::format("the body is not valid JSON at or before byte {}", byte));
+  if (at == body_.data()) return invalid_input("", "the body is not valid JSON: it does not end with its object");
+  return invalid_input("", fmt::format("the body is not valid JSON at or before byte {}", at - body_.data()));
 }
 
 template <class OnField>

@@ -106,7 +106,7 @@ std::string costs(const Report& report, const TableStyle& style) {
             grid_style(style)};
   const auto usd = [](const std::optional<double>& cost) {
     if (!cost) return std::string{"–"};
-    return *cost < 0.995 ? fmt::format("{:.2g}", *cost) : format_quantity(*cost);  // Prompt tokens cost little.
+    return *cost < 0.995 ? fmt::format("{:#.2g}", *cost) : format_quantity(*cost);  // Prompt tokens cost little.
   };
   for (const RankedResult& ranked : rank(report.results)) {
     const TokenCosts each = token_costs(*ranked.result);

@@ -83,6 +83,20 @@ class Check(CliTest):
         self.assertEqual([line.split(": ")[:2] for line in lines],
                          [["p.yaml:1:22", "trace[1]"], ["p.yaml:2:17", "engine.model"]])
 
+    def test_check_prints_what_is_protected_and_what_happens_under_overload(self):
+        self.write("p.yaml", "slo: {ttft: 1s, goal: 98%, segments: [{name: long, class: interactive, prompt_min: 16000, ttft: 10s}]}\n"
+                   "pools: [{role: prefill, max_replicas: 6}, {role: decode, min_replicas: 2, max_replicas: 8}]\n"
+                   "planner: {gpu_budget: 12}\nclasses: {batch: {queue_time: 0s}}\n"
+                   "tenants: [{name: shop, keys: [k], tokens_per_minute: 20000, over_budget: queue}, {name: free, keys: [l]}]\n")
+        lines = [" ".join(line.split()) for line in self.run_program("check", "p.yaml", "--overload").stdout.splitlines()]
+        for line in ("long 10 s 50 ms – 98.0 % class interactive, prompts of 16,000 tokens or more", "general 1 s 50 ms – 98.0 % all others",
+                     "TTFT prefill prefill, 1 to 6 replicas", "ITL decode decode, 2 to 8 replicas",
+                     "All pools together have at most 12 GPUs.", "class interactive queue for up to 10 s, then refuse",
+                     "class batch refuse at once (shed)", "tenant shop above 20.0k tokens per minute queue as its class",
+                     "all shorten answers to 512 tokens (degrade) while more than 131,072 tokens wait"):
+            self.assertIn(line, lines)
+        self.assertFalse(any("tenant free" in line for line in lines))
+
     def test_a_file_of_the_gateway(self):
         self.write("g.yaml", "gateway: {listen: '127.0.0.1:9000', replicas: [{url: 'http://a:1'}, {url: 'http://b:1'}]}\n"
                    "tenants: [{name: shop, keys: [sk-shop]}]\n")

@@ -205,6 +205,11 @@ class Keys(LoadTest):
         for text in (table, json.dumps(figures)):
             self.assertNotIn("sk-", text.replace(figures["causes"][0]["example"], ""))
 
+    def test_a_wrong_key_is_named_as_the_cause(self):
+        engine = Engine(self, *STEADY, "--api-key", "sk-right")
+        _, err = self.finish(self.begin(engine.url, "--rate", 1, "--requests", 1, "--api-key", "sk-wrong"), code=1)
+        self.assertIn("status 401; give a valid key by --api-key or OPENAI_API_KEY", err)
+
 
 class BadInput(LoadTest):
     def test_each_fault_is_one_clear_line(self):
