@@ -42,6 +42,8 @@ constexpr std::array kPolicies{
           make_dynamo_throughput},
     Entry{"dynamo-latency", "NVIDIA Dynamo planner, target latency: 10 % queue or 40 % KV up, empty down, one a step",
           make_dynamo_latency},
+    Entry{"dynamo-load", "NVIDIA Dynamo planner, target load: 8,192 queued tokens or 80 % KV up, 512 or 40 % down",
+          make_dynamo_load},
 };
 
 [[nodiscard]] const Entry* find(std::string_view name) {

@@ -42,7 +42,7 @@ struct PolicyContext {
 };
 
 // "static", "hpa-rate", "hpa-concurrency", "keda-tokens", "kpa", "apa", "llmd-saturation-v1", "llmd-saturation-v2",
-// "llmd-slo", "dynamo-throughput", "dynamo-latency". An unknown name is an error that lists these.
+// "llmd-slo", "dynamo-throughput", "dynamo-latency", "dynamo-load". An unknown name is an error that lists these.
 [[nodiscard]] core::Result<std::unique_ptr<Policy>> make_policy(std::string_view name, const PolicyContext& context);
 [[nodiscard]] std::vector<std::string_view> policy_names();
 // One line on the rule and its source, for --help and the reports.

@@ -1,6 +1,7 @@
 // Engines have 1000 KV tokens, and the model takes prompts of 1000 tokens: a load of 0.7 is 700 tokens in either.
 #include <gtest/gtest.h>
 
+#include <string>
 #include <string_view>
 
 #include "planner/planner_testing.h"
@@ -19,7 +20,7 @@ using testing::without_samples_of_last;
 Asker dynamo(std::string_view target) {
   PolicyContext context;
   context.context_length = 1000;
-  return Asker(target == "latency" ? "dynamo-latency" : "dynamo-throughput", context);
+  return Asker("dynamo-" + std::string{target}, context);
 }
 EngineSample load(std::uint64_t scheduled_kv, std::uint64_t queued_kv = 0, std::uint64_t queued_prefill = 0) {
   EngineSample sample = testing::engine(0);
@@ -48,12 +49,17 @@ TEST(DynamoLoad, OneHotEngineAddsOneAndOnlyAllIdleEnginesRemoveOne) {
       {"throughput", {1001, 0}, 3, Reason::kLoadAboveTarget},     // any above 100 %
       {"throughput", {1000, 0}, 2, Reason::kWithinTolerance},     // 100 % is not above
       {"throughput", {5000, 5000}, 3, Reason::kLoadAboveTarget},  // one a step, however hot
-      {"throughput", {599, 599}, 1, Reason::kLoadBelowTarget},    // all below 60 %; nothing asks what one could hold
+      {"throughput", {499, 499}, 1, Reason::kLoadBelowTarget},    // all below 60 %, and one of 998 is not full
+      {"throughput", {500, 0}, 2, Reason::kWithinTolerance},      // one of 1000 would be full
       {"throughput", {600, 0}, 2, Reason::kWithinTolerance},
       {"latency", {401, 0}, 3, Reason::kLoadAboveTarget},  // any above 40 %
       {"latency", {400, 0}, 2, Reason::kWithinTolerance},
       {"latency", {99, 99}, 1, Reason::kLoadBelowTarget},  // all below 10 %
       {"latency", {100, 0}, 2, Reason::kWithinTolerance},
+      {"load", {800, 0}, 3, Reason::kLoadAboveTarget},  // 80 % and 40 % count
+      {"load", {799, 0}, 2, Reason::kWithinTolerance},
+      {"load", {399, 400}, 2, Reason::kWithinTolerance},  // one of 800 would be hot
+      {"load", {399, 399}, 1, Reason::kLoadBelowTarget},
   };
   for (const Role role : {Role::kAggregated, Role::kDecode}) {
     for (const KvCase& row : cases) {
@@ -96,6 +102,20 @@ TEST(DynamoLoad, PrefillLatencyAddsAtATenthAndRemovesAtAnEmptyQueue) {
   EXPECT_DECISION(ask(100, 0), 3, kLoadAboveTarget, kNone);
   EXPECT_DECISION(ask(99, 0), 2, kWithinTolerance, kNone);
   EXPECT_DECISION(ask(0, 0), 1, kLoadBelowTarget, kNone);
+}
+TEST(DynamoLoad, PrefillLoadCountsQueuedTokens) {
+  const auto ask = [](std::uint64_t first, std::uint64_t second) {
+    return dynamo("load").ask(0, pool_of({queue(first), queue(second)}, Role::kPrefill));
+  };
+  EXPECT_DECISION(ask(8192, 0), 3, kLoadAboveTarget, kNone);
+  EXPECT_DECISION(ask(8191, 0), 2, kWithinTolerance, kNone);
+  EXPECT_DECISION(ask(513, 0), 2, kWithinTolerance, kNone);
+  EXPECT_DECISION(ask(512, 512), 1, kLoadBelowTarget, kNone);
+}
+// Three replicas at 0.59 of the cache are idle by the threshold, and two of them would have 0.885.
+TEST(DynamoLoad, AReplicaStaysIfTheOthersCouldNotTakeItsLoad) {
+  EXPECT_DECISION(dynamo("throughput").ask(0, pool_of(3, load(590))), 2, kLoadBelowTarget, kNone);
+  EXPECT_DECISION(dynamo("throughput").ask(0, pool_of(2, load(590))), 2, kWithinTolerance, kNone);
 }
 TEST(DynamoLoad, PrefillPoolsIgnoreTheirCaches) {
   EXPECT_DECISION(dynamo("throughput").ask(0, pool_of(2, load(5000, 0, 500), Role::kPrefill)), 2, kWithinTolerance,

@@ -79,14 +79,17 @@ namespace penstock::planner {
 // s, down 1 pod in 120 s with a window of 180 s. A prefill pool uses TTFT only, a decode pool ITL only.
 [[nodiscard]] std::unique_ptr<Policy> make_llmd_slo(const PolicyContext& context);
 
-// "dynamo-throughput" and "dynamo-latency": the load loop of NVIDIA Dynamo's planner 1.3.1 with the static thresholds
-// of its optimization targets (dynamo/planner/core/load_scaling.py), every 5 s, one replica per step.
+// "dynamo-throughput", "dynamo-latency" and "dynamo-load": the load loop of NVIDIA Dynamo's planner 1.6.1 with the
+// static thresholds of its optimization targets (dynamo/planner/core/load_scaling.py), every 5 s, one replica per step.
 //   prefill: queued prompt tokens / context length       up when any >= 1.0 (latency 0.1), down when all < 0.1 (= 0)
 //   decode:  (scheduled + queued KV tokens) / KV tokens   up when any > 1.0 (0.4), down when all < 0.6 (0.1)
 //   aggregated: (scheduled + queued KV + queued prompt tokens) / KV tokens, as decode
+// The target load has thresholds of the user instead; here prefill 8,192 and 512 queued tokens, decode 0.8 and 0.4,
+// each inclusive. A replica stays if the highest load of n replicas times n / (n - 1) reaches the threshold of growth.
 // It only observes while the number of ready replicas differs from the target, or while a ready replica does not
 // report. Prefill and decode pools wait for each other.
 [[nodiscard]] std::unique_ptr<Policy> make_dynamo_throughput(const PolicyContext& context);
 [[nodiscard]] std::unique_ptr<Policy> make_dynamo_latency(const PolicyContext& context);
+[[nodiscard]] std::unique_ptr<Policy> make_dynamo_load(const PolicyContext& context);
 
 }  // namespace penstock::planner
