@@ -196,7 +196,7 @@ void EngineWatch::fetch(Engine& engine, const net::Url& url) {
         const auto& before = engine_now->last;
         // Counters that decrease are those of a restarted engine.
         if (before && scraped->scrape.prompt_tokens_total < before->scrape.prompt_tokens_total)
-          engine_now->named_fpm.reset();
+          engine_now->fpm_is_current = false;
         store(*engine_now, *std::move(scraped));
         request_fpm_endpoint(*engine_now);
       });
@@ -205,19 +205,21 @@ void EngineWatch::fetch(Engine& engine, const net::Url& url) {
 // After each start of an engine, because the endpoint may have another port then.
 void EngineWatch::request_fpm_endpoint(Engine& engine) {
   if (engine.last->scrape.kind != telemetry::EngineKind::kPenstock) return;
-  if (!engine.watched.fpm.empty() || engine.named_fpm || !engine.address) return;
+  if (!engine.watched.fpm.empty() || engine.fpm_is_current || engine.fpm_in_flight || !engine.address) return;
   const auto url = net::parse_url(engine.watched.url);
   const auto credentials = options_.credentials ? options_.credentials(engine.watched.url) : nullptr;
   net::FetchRequest request =
       net::request_to(*url, *engine.address, "/penstock/v1/info", kTimeout, credentials ? credentials->tls : nullptr);
   if (credentials) request.field_lines = credentials->fields;
-  engine.named_fpm = std::string{};
+  engine.fpm_in_flight = true;
   net::fetch(client_, std::move(request),
              [this, watched = engine.watched](const core::Result<net::FetchAnswer>& answer) {
                Engine* engine_now = find(watched);
                if (engine_now == nullptr) return;
-               if (!answer || answer->status != 200) return engine_now->named_fpm.reset();
-               engine_now->named_fpm = fpm_endpoint_in(answer->body, watched.url);
+               engine_now->fpm_in_flight = false;
+               if (!answer) return;  // The endpoint that is known stays, and the next scrape asks again.
+               engine_now->fpm_is_current = answer->status == 200;
+               engine_now->named_fpm = fpm_endpoint_in(engine_now->fpm_is_current ? answer->body : "", watched.url);
                update_subscriptions();
              });
 }
@@ -264,7 +266,7 @@ void EngineWatch::store(Engine& engine, Scraped scraped) {
 }
 
 void EngineWatch::report_failure(Engine& engine, const std::string& cause) {
-  engine.named_fpm.reset();
+  engine.fpm_is_current = false;
   // One failure after an answer is no state: the next scrape may succeed.
   if (++engine.failures < kFailuresMax && engine.last) return;
   if (engine.watched.is_stopping || std::exchange(engine.unavailable, true)) return;

@@ -106,6 +106,8 @@ class EngineWatch {
     std::string rejection;                      // The last cause that was reported.
     core::Instant rejection_at = core::kStart;  // Time of that report.
     std::optional<std::string> named_fpm;       // What an engine of Penstock names as its own; empty: none.
+    bool fpm_is_current = false;                // False after a failure, since it may have been restarted.
+    bool fpm_in_flight = false;
     bool in_flight = false, unavailable = false;
     std::uint32_t failures = 0;  // Consecutive ones.
     double queried_at_s = 0.0;   // Time of the last values from Prometheus.

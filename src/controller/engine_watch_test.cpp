@@ -244,6 +244,25 @@ TEST_F(EngineWatchMessagesTest, SubscribesToTheEndpointThatAnEngineOfPenstockNam
   EXPECT_TRUE(log.lines().empty());
 }
 
+TEST_F(EngineWatchMessagesTest, AFailedScrapeDoesNotEndTheSubscription) {
+  net::Client client{loop};
+  EngineWatch watch{loop, client, events, options};
+  const std::vector<WatchedEngine> engines{{kReplica, address, {}, "e7"}};
+  watch.watch(engines);
+  const auto encoded = [](std::uint64_t number) { return encode(message(number)); };
+  EXPECT_TRUE(
+      send_until(encoded, [&] { return watch.messages_of(kReplica) && watch.messages_of(kReplica)->received > 3; }));
+  engine.path = "/elsewhere";
+  EXPECT_TRUE(send_until(encoded, [&, from = engine.asked] { return engine.asked > from + 5; }));
+  watch.watch(engines);
+  const auto before = *watch.messages_of(kReplica);
+  EXPECT_TRUE(send_until(encoded, [&] { return watch.messages_of(kReplica)->received > before.received + 3; }));
+  EXPECT_EQ(watch.messages_of(kReplica)->lost, 0U);
+  // Once its metrics are there again, the engine is asked again: it may have been restarted.
+  engine.path = "/metrics";
+  EXPECT_TRUE(send_until(encoded, [&] { return engine.asked_for_info == 2; }));
+}
+
 TEST_F(EngineWatchMessagesTest, AConfiguredEndpointReplacesTheOneThatTheEngineNames) {
   engine.info = R"({"fpm_endpoint":"tcp://127.0.0.1:1"})";
   net::Client client{loop};
