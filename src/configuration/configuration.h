@@ -164,7 +164,7 @@ void add_start_up(options::Table& table, core::Duration& start_up);
 void add_kv_transfer(options::Table& table, double& bytes_per_token, double& bytes_per_s);
 void add_seed(options::Table& table, std::uint64_t& seed);
 void add_traces(options::Table& table, TraceOptions& traces);
-void add_format(options::Table& table, workload::Format& format);
+void add_trace_format(options::Table& table, workload::ReadOptions& read);
 void add_rate_scale(options::Table& table, double& rate_scale);
 void add_slo(options::Table& table, simulation::RunOptions& run);
 void add_faults(options::Table& table, simulation::Faults& faults);

@@ -18,6 +18,7 @@ using options::Table;
 // A value of the option's type that is not its default.
 std::string other_value(const Option& option) {
   static const std::map<std::string_view, std::string> kByKey = {{"format", "csv"},
+                                                                 {"columns", "time=When,input=In"},
                                                                  {"to", "2h"},
                                                                  {"gateway.retries", "7"},
                                                                  {"gateway.large_body_threads", "7"},

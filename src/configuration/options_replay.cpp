@@ -179,12 +179,22 @@ void add_limits(Table& table, planner::GuardrailOptions& guardrails) {
 
 }  // namespace
 
-void add_format(Table& table, workload::Format& format) {
+void add_trace_format(Table& table, workload::ReadOptions& read) {
+  using workload::TimeFormat;
   table
       .add({"format", "--format", "format of the traces, if it is not to be detected"},
-           value("text", format, workload::parse_format,
+           value("text", read.format, workload::parse_format,
                  [](workload::Format known) { return std::string{workload::name_of(known)}; }))
       .placeholder("NAME");
+  table
+      .add({"columns", "--columns", "columns of a trace with other names, such as time=Request Time,input=Prompt Tok"},
+           value("text", read.columns, workload::ColumnMapping::parse,
+                 [](const workload::ColumnMapping& columns) { return columns.text(); }))
+      .placeholder("VALUE=COLUMN,...");
+  table.add({"time_format", "--time-format", "format of the arrivals of a trace, if it is not to be detected"},
+            choice(read.time_format,
+                   {TimeFormat::kAuto, TimeFormat::kSeconds, TimeFormat::kMilliseconds, TimeFormat::kMicroseconds,
+                    TimeFormat::kNanoseconds, TimeFormat::kIso, TimeFormat::kDayFirst, TimeFormat::kMonthFirst}));
 }
 
 void add_rate_scale(Table& table, double& rate_scale) {
@@ -196,7 +206,7 @@ void add_traces(Table& table, TraceOptions& traces) {
   table.group("Workload");
   table.add({"trace", "", "trace files, `synthetic:…` or `built-in`; on the command line they need no flag"},
             texts(traces.names));
-  add_format(table, traces.read.format);
+  add_trace_format(table, traces.read);
   table
       .add({"skip_bad_rows", "--skip-bad-rows",
             "leave bad rows of a trace out and count them, instead of refusing the trace"},

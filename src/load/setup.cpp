@@ -96,7 +96,7 @@ void add_traffic(options::Table& table, LoadOptions& made) {
   table.add({"", "--speed", "the times of a trace are so many times shorter"}, number(made.speed, 1e-3, 1e5))
       .placeholder("FACTOR");
   configuration::add_rate_scale(table, made.trace.rate_scale);
-  configuration::add_format(table, made.trace.read.format);
+  configuration::add_trace_format(table, made.trace.read);
   table
       .add({"", "--profile", "diurnal: the rate goes from trough to peak and back within a period"},
            named_choice(made.profile, {{"diurnal", workload::RateShape::kDiurnal}}))

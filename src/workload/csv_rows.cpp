@@ -12,70 +12,49 @@
 namespace penstock::workload {
 namespace {
 
-enum Role : std::uint8_t {
-  kTime,
-  kInput,
-  kOutput,
-  kTenant,
-  kSession,
-  kPriority,
-  kClass,
-  kPrefixGroup,
-  kPrefixTokens,
-  kStreamed,
-  kRoleCount
-};
-
 struct KnownColumn {
   std::string_view name;  // In the form of normalized().
-  Role role;
-  TimeUnit unit = TimeUnit::kSeconds;
+  Column role;
 };
 // If several columns have the same role, the first entry is used.
 constexpr KnownColumn kKnownColumns[] = {
-    {"arrival_s", kTime},
-    {"timestamp_s", kTime},
-    {"t_s", kTime},
-    {"time_s", kTime},
-    {"timestamp_ms", kTime, TimeUnit::kMilliseconds},
-    {"arrival_ms", kTime, TimeUnit::kMilliseconds},
-    {"timestamp_us", kTime, TimeUnit::kMicroseconds},
-    {"timestamp", kTime},
-    {"input_tokens", kInput},
-    {"input_length", kInput},
-    {"prompt_tokens", kInput},
-    {"num_prefill_tokens", kInput},
-    {"contexttokens", kInput},
-    {"request_tokens", kInput},
-    {"output_tokens", kOutput},
-    {"output_length", kOutput},
-    {"completion_tokens", kOutput},
-    {"num_decode_tokens", kOutput},
-    {"generatedtokens", kOutput},
-    {"response_tokens", kOutput},
-    {"tenant", kTenant},
-    {"client", kTenant},
-    {"user", kTenant},
-    {"model", kTenant},
-    {"session", kSession},
-    {"session_id", kSession},
-    {"priority", kPriority},
-    {"class", kClass},
-    {"traffic_class", kClass},
-    {"prefix_group", kPrefixGroup},
-    {"prefix_group_id", kPrefixGroup},
-    {"prefix_id", kPrefixGroup},
-    {"prefix_tokens", kPrefixTokens},
-    {"streamed", kStreamed},
-    {"stream", kStreamed},
+    {"arrival_s", Column::kTime},
+    {"timestamp_s", Column::kTime},
+    {"t_s", Column::kTime},
+    {"time_s", Column::kTime},
+    {"timestamp_ms", Column::kTime},
+    {"arrival_ms", Column::kTime},
+    {"timestamp_us", Column::kTime},
+    {"timestamp_ns", Column::kTime},
+    {"timestamp", Column::kTime},
+    {"input_tokens", Column::kInput},
+    {"input_length", Column::kInput},
+    {"prompt_tokens", Column::kInput},
+    {"num_prefill_tokens", Column::kInput},
+    {"contexttokens", Column::kInput},
+    {"request_tokens", Column::kInput},
+    {"output_tokens", Column::kOutput},
+    {"output_length", Column::kOutput},
+    {"completion_tokens", Column::kOutput},
+    {"num_decode_tokens", Column::kOutput},
+    {"generatedtokens", Column::kOutput},
+    {"response_tokens", Column::kOutput},
+    {"tenant", Column::kTenant},
+    {"client", Column::kTenant},
+    {"user", Column::kTenant},
+    {"model", Column::kTenant},
+    {"session", Column::kSession},
+    {"session_id", Column::kSession},
+    {"priority", Column::kPriority},
+    {"class", Column::kClass},
+    {"traffic_class", Column::kClass},
+    {"prefix_group", Column::kPrefixGroup},
+    {"prefix_group_id", Column::kPrefixGroup},
+    {"prefix_id", Column::kPrefixGroup},
+    {"prefix_tokens", Column::kPrefixTokens},
+    {"streamed", Column::kStreamed},
+    {"stream", Column::kStreamed},
 };
-
-std::string names_of(Role role) {
-  std::vector<std::string_view> names;
-  for (const auto& column : kKnownColumns)
-    if (column.role == role) names.push_back(column.name);
-  return fmt::format("{}", fmt::join(names, ", "));
-}
 
 using Names = std::vector<std::string>;  // Normalized names.
 bool has(const Names& names, std::string_view name) {
@@ -109,50 +88,106 @@ Format format_of(const Names& names) {
 
 struct Columns {
   static constexpr std::size_t kAbsent = SIZE_MAX;
-  std::array<std::size_t, kRoleCount> at{};
-  std::array<std::string, kRoleCount> names;  // As written in the header.
-  TimeUnit unit = TimeUnit::kSeconds;
-  bool dates = false, may_be_dates = false;
+  std::array<std::size_t, kColumns> at{};
+  std::array<std::string, kColumns> names;  // As written in the header.
+  TimeFormat time_format = TimeFormat::kAuto;
   std::size_t count = 0;
 
-  [[nodiscard]] bool has(Role role) const { return at[role] != kAbsent; }
+  [[nodiscard]] bool has(Column role) const { return at[index_of(role)] != kAbsent; }
+  void set(Column role, std::size_t index, std::string_view name) {
+    at[index_of(role)] = index;
+    names[index_of(role)] = printable(name);
+  }
+  [[nodiscard]] const std::string& name(Column role) const { return names[index_of(role)]; }
+  static constexpr std::size_t index_of(Column role) { return static_cast<std::size_t>(role); }
 };
 
-Columns find_columns(const Names& names, std::span<const std::string_view> written, Format format) {
+// The format of times that a format or the name of the column determines.
+TimeFormat known_time_format(Format format, const std::string& column) {
+  switch (format) {
+    case Format::kAzure2023:
+    case Format::kAzure2024: return TimeFormat::kIso;
+    case Format::kBurstGpt: return TimeFormat::kSeconds;
+    case Format::kAuto:
+    case Format::kMooncake:
+    case Format::kCsv: break;
+  }
+  return unit_in_name(column);
+}
+
+void map_columns(const Names& names, std::span<const std::string_view> written, const ColumnMapping& mapping,
+                 Columns& columns) {
+  for (std::size_t role = 0; role < kColumns; ++role) {
+    const std::string& wanted = mapping.name(static_cast<Column>(role));
+    if (wanted.empty()) continue;
+    // A name as it is written comes before one that differs in case or spaces.
+    const auto exact = std::find(written.begin(), written.end(), wanted);
+    const auto alike = std::find(names.begin(), names.end(), normalized(wanted));
+    const auto index = exact != written.end() ? exact - written.begin() : alike - names.begin();
+    if (const auto at = static_cast<std::size_t>(index); at < written.size())
+      columns.set(static_cast<Column>(role), at, written[at]);
+  }
+}
+
+Columns find_columns(const Names& names, std::span<const std::string_view> written, const TableOptions& options) {
   Columns columns;
   columns.count = names.size();
   columns.at.fill(Columns::kAbsent);
-  const auto own = columns_of(format);
+  map_columns(names, written, options.columns, columns);
+  const auto own = columns_of(options.format);
   for (const auto& known : kKnownColumns) {
     // A format with special columns is read from those.
     const bool is_own = own.empty() || std::find(own.begin(), own.end(), known.name) != own.end();
-    if (columns.has(known.role) || (known.role <= kOutput && !is_own)) continue;
+    if (columns.has(known.role) || (known.role <= Column::kOutput && !is_own)) continue;
     const auto found = std::find(names.begin(), names.end(), known.name);
     if (found == names.end()) continue;
     const auto index = static_cast<std::size_t>(found - names.begin());
-    columns.at[known.role] = index;
-    columns.names[known.role] = printable(written[index]);
-    if (known.role == kTime) columns.unit = known.unit;
-    if (known.role == kTime) columns.may_be_dates = known.name == "timestamp" && format != Format::kBurstGpt;
+    columns.set(known.role, index, written[index]);
   }
-  columns.dates = format == Format::kAzure2023 || format == Format::kAzure2024;
+  columns.time_format = options.time_format;
+  if (columns.time_format == TimeFormat::kAuto)
+    columns.time_format = known_time_format(options.format, columns.name(Column::kTime));
   return columns;
+}
+
+// Sets the format of the times from the first rows.
+core::Result<void> settle_times(const std::string& place, std::span<const std::string_view> sample, char separator,
+                                Columns& columns) {
+  CsvSplitter splitter{separator};
+  std::vector<std::string> texts;
+  for (const std::string_view line : sample)
+    if (const auto fields = splitter.split(line); fields && fields->size() == columns.count)
+      texts.emplace_back((*fields)[columns.at[Columns::index_of(Column::kTime)]]);
+  const TimeGuess guess = guess_time_format(std::vector<std::string_view>{texts.begin(), texts.end()});
+  columns.time_format = guess.format;
+  if (guess.doubt.empty()) return {};
+  const bool is_date = guess.format >= TimeFormat::kIso;
+  return core::invalid_input(
+      place, fmt::format("column {}: {}", quoted_text(columns.name(Column::kTime)), guess.doubt),
+      fmt::format("the guess is {0}: confirm it with --time-format {0}, or give {1}", to_string(guess.format),
+                  is_date ? "dd/mm/yyyy or mm/dd/yyyy" : "s, ms, us or ns"));
 }
 
 class CsvRowParser final : public RowParser {
  public:
-  CsvRowParser(Columns columns, Format format, bool format_is_given, Wanted wanted)
-      : columns_{std::move(columns)}, format_{format}, format_is_given_{format_is_given}, wanted_{wanted} {}
+  CsvRowParser(Columns columns, char separator, Format format, bool format_is_given, Wanted wanted)
+      : columns_{std::move(columns)},
+        splitter_{separator},
+        format_{format},
+        format_is_given_{format_is_given},
+        wanted_{wanted} {}
 
   Parsed<void> parse(std::string_view line, TraceRow& row) override;
   [[nodiscard]] Format format() const override { return format_; }
   [[nodiscard]] std::uint32_t block_tokens() const override {
-    return columns_.has(kPrefixGroup) ? kPrefixBlockTokens : Workload{}.block_tokens;
+    return columns_.has(Column::kPrefixGroup) ? kPrefixBlockTokens : Workload{}.block_tokens;
   }
 
  private:
   using Fields = std::span<const std::string_view>;
-  [[nodiscard]] std::string_view field(Fields fields, Role role) const { return fields[columns_.at[role]]; }
+  [[nodiscard]] std::string_view field(Fields fields, Column role) const {
+    return fields[columns_.at[Columns::index_of(role)]];
+  }
   [[nodiscard]] Parsed<void> read_time(Fields fields, TraceRow& row);
   [[nodiscard]] Parsed<void> read_tokens(Fields fields, TraceRow& row) const;
   [[nodiscard]] Parsed<void> read_names(Fields fields, TraceRow& row) const;
@@ -181,20 +216,19 @@ Parsed<void> CsvRowParser::parse(std::string_view line, TraceRow& row) {
 }
 
 Parsed<void> CsvRowParser::read_time(Fields fields, TraceRow& row) {
-  row.time_text = field(fields, kTime);
-  const bool is_date = columns_.dates || (columns_.may_be_dates && row.time_text.find(':') != std::string_view::npos);
-  const auto time = is_date ? parse_date_time(columns_.names[kTime], row.time_text)
-                            : parse_time(columns_.names[kTime], row.time_text, columns_.unit);
+  row.time_text = field(fields, Column::kTime);
+  const auto time = parse_trace_time(columns_.name(Column::kTime), row.time_text, columns_.time_format);
   if (!time) return wrong(time.error());
   row.time = *time;
-  if (columns_.dates && !std::exchange(format_is_given_, true) && has_zone(row.time_text)) format_ = Format::kAzure2024;
+  const bool is_azure = format_ == Format::kAzure2023;
+  if (is_azure && !std::exchange(format_is_given_, true) && has_zone(row.time_text)) format_ = Format::kAzure2024;
   return {};
 }
 
 Parsed<void> CsvRowParser::read_tokens(Fields fields, TraceRow& row) const {
-  const auto input = parse_tokens(columns_.names[kInput], field(fields, kInput));
+  const auto input = parse_tokens(columns_.name(Column::kInput), field(fields, Column::kInput));
   if (!input) return wrong(input.error());
-  const auto output = parse_tokens(columns_.names[kOutput], field(fields, kOutput));
+  const auto output = parse_tokens(columns_.name(Column::kOutput), field(fields, Column::kOutput));
   if (!output) return wrong(output.error());
   row.input_tokens = *input;
   row.output_tokens = *output;
@@ -202,10 +236,10 @@ Parsed<void> CsvRowParser::read_tokens(Fields fields, TraceRow& row) const {
 }
 
 Parsed<void> CsvRowParser::read_names(Fields fields, TraceRow& row) const {
-  for (const auto& [role, to] : {std::pair{kTenant, &row.tenant}, std::pair{kSession, &row.session},
-                                 std::pair{kPrefixGroup, &row.prefix_group}}) {
+  for (const auto& [role, to] : {std::pair{Column::kTenant, &row.tenant}, std::pair{Column::kSession, &row.session},
+                                 std::pair{Column::kPrefixGroup, &row.prefix_group}}) {
     if (!columns_.has(role)) continue;
-    const auto name = parse_name(columns_.names[role], field(fields, role));
+    const auto name = parse_name(columns_.name(role), field(fields, role));
     if (!name) return wrong(name.error());
     *to = *name;
   }
@@ -213,61 +247,72 @@ Parsed<void> CsvRowParser::read_names(Fields fields, TraceRow& row) const {
 }
 
 Parsed<void> CsvRowParser::read_prefix(Fields fields, TraceRow& row) const {
-  if (!columns_.has(kPrefixGroup)) return {};
-  const std::string_view text = field(fields, kPrefixTokens);
+  if (!columns_.has(Column::kPrefixGroup)) return {};
+  const std::string_view text = field(fields, Column::kPrefixTokens);
   if (row.prefix_group.empty() && text.empty()) return {};
-  const auto tokens = parse_tokens(columns_.names[kPrefixTokens], text, 0);
+  const auto tokens = parse_tokens(columns_.name(Column::kPrefixTokens), text, 0);
   if (!tokens) return wrong(tokens.error());
   const std::uint32_t most = std::min(row.input_tokens, kPrefixTokensMax);
   if (*tokens > most) {
-    return wrong(fmt::format("{} is {}, must be at most {} ({})", columns_.names[kPrefixTokens], *tokens, most,
-                             most == row.input_tokens ? columns_.names[kInput] : std::string{"the longest prefix"}));
+    return wrong(
+        fmt::format("{} is {}, must be at most {} ({})", columns_.name(Column::kPrefixTokens), *tokens, most,
+                    most == row.input_tokens ? columns_.name(Column::kInput) : std::string{"the longest prefix"}));
   }
-  if (row.prefix_group.empty() && *tokens > 0) return wrong(fmt::format("{} is blank", columns_.names[kPrefixGroup]));
+  if (row.prefix_group.empty() && *tokens > 0)
+    return wrong(fmt::format("{} is blank", columns_.name(Column::kPrefixGroup)));
   row.prefix_tokens = *tokens;
   return {};
 }
 
 Parsed<void> CsvRowParser::read_service(Fields fields, TraceRow& row) const {
-  if (columns_.has(kPriority)) {
-    const auto priority = parse_priority(columns_.names[kPriority], field(fields, kPriority));
+  if (columns_.has(Column::kPriority)) {
+    const auto priority = parse_priority(columns_.name(Column::kPriority), field(fields, Column::kPriority));
     if (!priority) return wrong(priority.error());
     row.priority = *priority;
   }
-  if (columns_.has(kClass)) {
-    const auto traffic_class = parse_traffic_class(columns_.names[kClass], field(fields, kClass));
+  if (columns_.has(Column::kClass)) {
+    const auto traffic_class = parse_traffic_class(columns_.name(Column::kClass), field(fields, Column::kClass));
     if (!traffic_class) return wrong(traffic_class.error());
     row.traffic_class = *traffic_class;
   }
-  if (columns_.has(kStreamed)) {
-    const auto streamed = parse_streamed(columns_.names[kStreamed], field(fields, kStreamed));
+  if (columns_.has(Column::kStreamed)) {
+    const auto streamed = parse_streamed(columns_.name(Column::kStreamed), field(fields, Column::kStreamed));
     if (!streamed) return wrong(streamed.error());
     row.streamed = *streamed;
   }
   return {};
 }
 
-core::Result<void> check_header(const std::string& place, const Names& names, const Columns& columns, Format format,
-                                Wanted wanted) {
+core::Result<void> check_header(const std::string& place, const Names& names, std::span<const std::string_view> written,
+                                const Columns& columns, const TableOptions& options) {
   std::vector<std::string_view> sorted(names.begin(), names.end());
   std::sort(sorted.begin(), sorted.end());
   for (std::size_t i = 1; i < sorted.size(); ++i)
     if (sorted[i] == sorted[i - 1] && !sorted[i].empty())
       return core::invalid_input(place, fmt::format("names the column {} twice", quoted_text(sorted[i])));
 
+  for (std::size_t role = 0; role < kColumns; ++role) {
+    const std::string& mapped = options.columns.name(static_cast<Column>(role));
+    if (!mapped.empty() && !columns.has(static_cast<Column>(role)))
+      return core::invalid_input(place, fmt::format("the header has no column {}", quoted_text(mapped)),
+                                 fmt::format("its columns are {}", listed(written)));
+  }
   std::vector<std::string> missing, hints;
   constexpr std::array<std::string_view, 3> kNeeded = {"arrival times", "input tokens", "output tokens"};
-  for (const Role role : {kTime, kInput, kOutput}) {
-    if (columns.has(role) || (role == kTime && wanted == Wanted::kLengths)) continue;
-    missing.push_back(fmt::format("no column of {}", kNeeded[role]));
-    const auto own = columns_of(format);
-    hints.push_back(own.empty() ? fmt::format("{} may be called {}", kNeeded[role], names_of(role))
-                                : fmt::format("{} calls it {}", name_of(format), own[role]));
+  const auto own = columns_of(options.format);
+  for (const Column role : {Column::kTime, Column::kInput, Column::kOutput}) {
+    if (columns.has(role) || (role == Column::kTime && options.wanted == Wanted::kLengths)) continue;
+    const std::size_t index = Columns::index_of(role);
+    missing.push_back(fmt::format("no column of {}", kNeeded[index]));
+    if (!own.empty()) hints.push_back(fmt::format("{} calls it {}", name_of(options.format), own[index]));
   }
-  if (!missing.empty())
+  if (!missing.empty()) {
+    if (hints.empty())
+      hints.push_back(fmt::format("its columns are {}; map them with {}", listed(written), suggested_mapping(written)));
     return core::invalid_input(place, fmt::format("the header has {}", fmt::join(missing, ", ")),
                                fmt::format("{}", fmt::join(hints, "; ")));
-  if (columns.has(kPrefixGroup) != columns.has(kPrefixTokens))
+  }
+  if (columns.has(Column::kPrefixGroup) != columns.has(Column::kPrefixTokens))
     return core::invalid_input(place, "the header has only one of prefix_group and prefix_tokens",
                                "a shared prefix needs both");
   return {};
@@ -282,25 +327,42 @@ Names normalized_names(std::span<const std::string_view> header) {
 }  // namespace
 
 bool looks_like_header(std::string_view line) {
-  CsvSplitter splitter;
+  CsvSplitter splitter{separator_of(line)};
   const auto fields = splitter.split(line);
   if (!fields) return false;
   const Names names = normalized_names(*fields);
-  return std::any_of(std::begin(kKnownColumns), std::end(kKnownColumns),
-                     [&](const KnownColumn& column) { return column.role <= kOutput && has(names, column.name); });
+  return std::any_of(std::begin(kKnownColumns), std::end(kKnownColumns), [&](const KnownColumn& column) {
+    return column.role <= Column::kOutput && has(names, column.name);
+  });
+}
+
+std::vector<std::string> foreign_header(std::string_view line) {
+  CsvSplitter splitter{separator_of(line)};
+  const auto fields = splitter.split(line);
+  if (!fields || fields->size() < 2 || line.starts_with('[') || line.starts_with('{')) return {};
+  const auto is_number = [](std::string_view field) {
+    return !field.empty() && field.find_first_not_of("0123456789.:-+/ TZ") == std::string_view::npos;
+  };
+  if (std::any_of(fields->begin(), fields->end(), is_number)) return {};
+  return {fields->begin(), fields->end()};
 }
 
 core::Result<std::unique_ptr<RowParser>> csv_row_parser(const std::string& place, std::string_view header,
-                                                        Format format, Wanted wanted) {
-  CsvSplitter splitter;
+                                                        std::span<const std::string_view> sample,
+                                                        const TableOptions& options) {
+  const char separator = separator_of(header);
+  CsvSplitter splitter{separator};
   const auto fields = splitter.split(header);
   if (!fields) return core::invalid_input(place, fields.error());
   const Names names = normalized_names(*fields);
-  const bool is_given = format != Format::kAuto;
-  if (!is_given) format = format_of(names);
-  Columns columns = find_columns(names, *fields, format);
-  if (auto good = check_header(place, names, columns, format, wanted); !good) return tl::make_unexpected(good.error());
-  return std::make_unique<CsvRowParser>(std::move(columns), format, is_given, wanted);
+  TableOptions known = options;
+  if (options.format == Format::kAuto) known.format = options.columns.empty() ? format_of(names) : Format::kCsv;
+  Columns columns = find_columns(names, *fields, known);
+  if (auto good = check_header(place, names, *fields, columns, known); !good) return tl::make_unexpected(good.error());
+  if (columns.time_format == TimeFormat::kAuto && options.wanted == Wanted::kRequests)
+    if (auto good = settle_times(place, sample, separator, columns); !good) return tl::make_unexpected(good.error());
+  return std::make_unique<CsvRowParser>(std::move(columns), separator, known.format, options.format != Format::kAuto,
+                                        options.wanted);
 }
 
 }  // namespace penstock::workload

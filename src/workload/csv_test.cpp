@@ -28,6 +28,18 @@ TEST(Csv, QuotedFieldsKeepCommasSpacesAndDoubledQuotes) {
   EXPECT_EQ(split(R"("a",)"), (Fields{"a", ""}));
 }
 
+TEST(Csv, SeparatorsMayBeSemicolonsOrTabs) {
+  EXPECT_EQ(separator_of("a,b;c,d"), ',');
+  EXPECT_EQ(separator_of("a;\"b,c,d,e\";f"), ';');
+  EXPECT_EQ(separator_of("a\tb\tc"), '\t');
+  EXPECT_EQ(separator_of("a"), ',');
+  CsvSplitter semicolons{';'}, tabs{'\t'};
+  const auto by_semicolon = semicolons.split(R"(a , b;"c;d";)").value();
+  EXPECT_EQ(Fields(by_semicolon.begin(), by_semicolon.end()), (Fields{"a , b", "c;d", ""}));
+  const auto by_tab = tabs.split("\t\"a\tb\"\t c ").value();
+  EXPECT_EQ(Fields(by_tab.begin(), by_tab.end()), (Fields{"", "a\tb", "c"}));
+}
+
 TEST(Csv, BrokenQuotesAreErrors) {
   EXPECT_EQ(split(R"(a,"b)"), (Fields{"error: a quoted field does not end on its line"}));
   EXPECT_EQ(split(R"("a"b,c)"), (Fields{"error: text follows the quoted field \"a\""}));

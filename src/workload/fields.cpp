@@ -67,6 +67,7 @@ UnitInfo info_of(TimeUnit unit) {
   switch (unit) {
     case TimeUnit::kMilliseconds: return {"milliseconds", 1'000, 6};
     case TimeUnit::kMicroseconds: return {"microseconds", 1'000'000, 3};
+    case TimeUnit::kNanoseconds: return {"nanoseconds", 1'000'000'000, 0};
     case TimeUnit::kSeconds: break;
   }
   return {"seconds", 1, 9};
@@ -86,45 +87,82 @@ bool take(std::string_view& text, std::string_view one_of) {
   return true;
 }
 
-std::optional<core::Duration> take_date(std::string_view& text) {
-  const auto year = take_number(text, 4);
-  if (!year || !take(text, "-")) return std::nullopt;
-  const auto month = take_number(text, 2);
-  if (!month || !take(text, "-")) return std::nullopt;
-  const auto day = take_number(text, 2);
-  if (!day) return std::nullopt;
-  const std::chrono::year_month_day date{std::chrono::year{*year}, std::chrono::month{static_cast<unsigned>(*month)},
-                                         std::chrono::day{static_cast<unsigned>(*day)}};
-  if (!date.ok() || *year < 1970 || *year > 2254) return std::nullopt;
+// `word` is in lower case and consists of letters.
+bool take_word(std::string_view& text, std::string_view word) {
+  const auto same = [](char letter, char c) { return letter == (c | 0x20); };
+  if (text.size() < word.size() || !std::equal(word.begin(), word.end(), text.begin(), same)) return false;
+  text.remove_prefix(word.size());
+  return true;
+}
+// Removes one or two digits.
+std::optional<int> take_short_number(std::string_view& text) {
+  return take_number(text, text.size() > 1 && core::is_digit(text[1]) ? 2 : 1);
+}
+
+std::optional<core::Duration> take_date(std::string_view& text, DateOrder order) {
+  const bool year_first = order == DateOrder::kYearFirst, day_first = order == DateOrder::kDayFirst;
+  const auto first = year_first ? take_number(text, 4) : take_short_number(text);
+  const std::string_view separator = text.substr(0, 1);
+  if (!first || !take(text, "-/.")) return std::nullopt;
+  const auto second = year_first ? take_number(text, 2) : take_short_number(text);
+  if (!second || !take(text, separator)) return std::nullopt;
+  const auto third = take_number(text, year_first ? 2 : 4);
+  if (!third) return std::nullopt;
+  const int year = year_first ? *first : *third;
+  const int month = year_first || day_first ? *second : *first;
+  int day = day_first ? *first : *second;
+  if (year_first) day = *third;
+  const std::chrono::year_month_day date{std::chrono::year{year}, std::chrono::month{static_cast<unsigned>(month)},
+                                         std::chrono::day{static_cast<unsigned>(day)}};
+  if (!date.ok() || year < 1970 || year > 2254) return std::nullopt;
   return std::chrono::sys_days{date}.time_since_epoch();
 }
 
-std::optional<core::Duration> take_time_of_day(std::string_view& text) {
-  const auto hour = take_number(text, 2);
-  if (!hour || *hour > 23 || !take(text, ":")) return std::nullopt;
-  const auto minute = take_number(text, 2);
-  if (!minute || *minute > 59 || !take(text, ":")) return std::nullopt;
-  const auto second = take_number(text, 2);
-  if (!second || *second > 59) return std::nullopt;
-  core::Duration time = std::chrono::hours{*hour} + std::chrono::minutes{*minute} + std::chrono::seconds{*second};
-  if (!take(text, ".")) return time;
+std::optional<core::Duration> take_fraction(std::string_view& text) {
   const auto length =
       static_cast<std::size_t>(std::find_if_not(text.begin(), text.end(), core::is_digit) - text.begin());
   if (length == 0 || length > 9) return std::nullopt;
   std::int64_t fraction_ns = 0;
   for (std::size_t i = 0; i < 9; ++i) fraction_ns = fraction_ns * 10 + (i < length ? text[i] - '0' : 0);
   text.remove_prefix(length);
-  return time + core::Duration{fraction_ns};
+  return core::Duration{fraction_ns};
+}
+
+std::optional<core::Duration> take_time_of_day(std::string_view& text) {
+  auto hour = take_short_number(text);
+  if (!hour || *hour > 23 || !take(text, ":")) return std::nullopt;
+  const auto minute = take_number(text, 2);
+  if (!minute || *minute > 59) return std::nullopt;
+  core::Duration past = std::chrono::minutes{*minute};
+  if (take(text, ":")) {
+    const auto second = take_number(text, 2);
+    if (!second || *second > 59) return std::nullopt;
+    past += std::chrono::seconds{*second};
+    if (take(text, ".,")) {
+      const auto fraction = take_fraction(text);
+      if (!fraction) return std::nullopt;
+      past += *fraction;
+    }
+  }
+  std::string_view rest = trimmed(text);
+  const bool pm = take_word(rest, "pm");
+  if (pm || take_word(rest, "am")) {
+    if (*hour < 1 || *hour > 12) return std::nullopt;
+    hour = *hour % 12 + (pm ? 12 : 0);
+    text = rest;
+  }
+  return past + std::chrono::hours{*hour};
 }
 
 std::optional<core::Duration> take_zone(std::string_view& text) {
-  if (text.empty() || take(text, "Zz")) return core::Duration{};
+  text = trimmed(text);
+  if (text.empty() || take(text, "Zz") || take_word(text, "utc") || take_word(text, "gmt")) return core::Duration{};
   const bool west = text[0] == '-';
   if (!take(text, "+-")) return std::nullopt;
   const auto hours = take_number(text, 2);
   if (!hours || *hours > 23) return std::nullopt;
   take(text, ":");
-  const auto past = take_number(text, 2);
+  const auto past = text.empty() ? std::optional{0} : take_number(text, 2);
   if (!past || *past > 59) return std::nullopt;
   const core::Duration offset = std::chrono::hours{*hours} + std::chrono::minutes{*past};
   return west ? -offset : offset;
@@ -178,10 +216,10 @@ Parsed<core::Duration> parse_time(std::string_view column, std::string_view text
   return core::from_seconds(*number / static_cast<double>(per_second));
 }
 
-Parsed<core::Duration> parse_date_time(std::string_view column, std::string_view text) {
+Parsed<core::Duration> parse_date_time(std::string_view column, std::string_view text, DateOrder order) {
   if (text.empty()) return wrong(fmt::format("{} is blank", printable(column)));
   std::string_view rest = text;
-  if (const auto date = take_date(rest); date && take(rest, " Tt"))
+  if (const auto date = take_date(rest, order); date && (take(rest, ",") ? take(rest, " ") : take(rest, " Tt")))
     if (const auto time = take_time_of_day(rest))
       if (const auto offset = take_zone(rest); offset && rest.empty() && *date + *time >= *offset)
         return *date + *time - *offset;

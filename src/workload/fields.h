@@ -23,7 +23,8 @@ inline constexpr std::uint32_t kTokensMax = 100'000'000;
 // Times are 63-bit nanoseconds; the limit is the year 2255 for times since 1970.
 inline constexpr std::int64_t kTimeMaxS = 9'000'000'000;
 
-enum class TimeUnit : std::uint8_t { kSeconds, kMilliseconds, kMicroseconds };
+enum class TimeUnit : std::uint8_t { kSeconds, kMilliseconds, kMicroseconds, kNanoseconds };
+enum class DateOrder : std::uint8_t { kYearFirst, kDayFirst, kMonthFirst };
 
 // A whole number from `min` to kTokensMax. "12.0" is accepted, because tools write it for columns with blanks.
 [[nodiscard]] Parsed<std::uint32_t> parse_tokens(std::string_view column, std::string_view text, std::uint32_t min = 1);
@@ -32,9 +33,11 @@ enum class TimeUnit : std::uint8_t { kSeconds, kMilliseconds, kMicroseconds };
 // nanosecond are truncated.
 [[nodiscard]] Parsed<core::Duration> parse_time(std::string_view column, std::string_view text, TimeUnit unit);
 
-// "2024-05-10 00:00:00.009930+00:00" as time since 1970: a date, a time of day with up to nine fractional digits, and a
-// zone ("Z", "+hh:mm", or none for UTC). "T" may replace the space.
-[[nodiscard]] Parsed<core::Duration> parse_date_time(std::string_view column, std::string_view text);
+// "2024-05-10 00:00:00.009930+00:00" as time since 1970: a date with `-`, `/` or `.`, a time of day with up to nine
+// fractional digits, and a zone ("Z", "UTC", "+hh:mm", "+hh", or none for UTC). "T" or a comma may replace the space,
+// seconds may be missing, and "AM" or "PM" may follow the time.
+[[nodiscard]] Parsed<core::Duration> parse_date_time(std::string_view column, std::string_view text,
+                                                     DateOrder order = DateOrder::kYearFirst);
 [[nodiscard]] bool has_zone(std::string_view date_time);
 
 // Text of a trace for a message: quoted, truncated, on one line, without control characters.

@@ -46,6 +46,7 @@ TEST(Fields, TimesAreExactToTheNanosecond) {
   EXPECT_EQ(time_ns("0.333"), 333'000'000);
   EXPECT_EQ(time_ns("1760428436.442742001"), 1'760'428'436'442'742'001);
   EXPECT_EQ(time_ns("1760428436442742", TimeUnit::kMicroseconds), 1'760'428'436'442'742'000);
+  EXPECT_EQ(time_ns("1760428436442742123", TimeUnit::kNanoseconds), 1'760'428'436'442'742'123);
   EXPECT_EQ(time_ns("27482.5", TimeUnit::kMilliseconds), 27'482'500'000);
   EXPECT_EQ(time_ns("0.1234567899"), 123'456'789);
   EXPECT_EQ(time_ns("1e-05"), 10'000);
@@ -75,11 +76,26 @@ TEST(Fields, DatesAreTimeSince1970) {
   EXPECT_EQ(date_ns("2024-02-29 00:00:00"), 1'709'164'800'000'000'000);
 }
 
+TEST(Fields, DatesMayBeWrittenInOtherCommonWays) {
+  for (const std::string_view text :
+       {"2024-05-10T00:00:00.000Z", "2024-05-10 00:00", "2024/05/10 0:00:00", "2024-05-10, 00:00:00",
+        "2024-05-10 00:00:00 UTC", "2024-05-10 00:00:00 +00:00", "2024-05-10 00:00:00+00", "2024-05-10 00:00:00,000",
+        "2024-05-10 12:00:00 AM", "2024-05-10 12:00am"})
+    EXPECT_EQ(date_ns(text), 1'715'299'200'000'000'000) << text;
+  for (const std::string_view text : {"18/11/2026 09:00:00", "18.11.2026 9:00", "18-11-2026, 9:00:00 AM"})
+    EXPECT_EQ(parse_date_time("t", text, DateOrder::kDayFirst), parse_date_time("t", "2026-11-18 09:00:00")) << text;
+  for (const std::string_view text : {"11/18/2026 21:00:00", "11/18/2026, 9:00:00 PM"})
+    EXPECT_EQ(parse_date_time("t", text, DateOrder::kMonthFirst), parse_date_time("t", "2026-11-18 21:00:00")) << text;
+  EXPECT_FALSE(parse_date_time("t", "18/11/2026 09:00:00", DateOrder::kMonthFirst));
+  EXPECT_FALSE(parse_date_time("t", "2026-11-18 09:00:00", DateOrder::kDayFirst));
+}
+
 TEST(Fields, InvalidDatesAreRefused) {
   for (const std::string_view text :
        {"XXX", "2023-11-16", "2023-02-29 00:00:00", "2023-13-01 00:00:00", "2023-11-16 24:00:00", "2023-11-16 10:60:00",
         "2023-11-16 10:00:60", "2023-11-16 10:00:00.", "2023-11-16 10:00:00.1234567890", "1969-12-31 23:59:59",
-        "1970-01-01 00:00:00+01:00", "9999-01-01 00:00:00", "2023-11-16 10:00:00 UTC", "2023-11-16 10:00:00+1"})
+        "1970-01-01 00:00:00+01:00", "9999-01-01 00:00:00", "2023-11-16 10:00:00 CET", "2023-11-16 10:00:00+1",
+        "2023-11-16 13:00 PM", "2023-11/16 10:00:00", "16-11-2023 10:00:00", "2023-11-16,10:00:00"})
     EXPECT_EQ(parse_date_time("TIMESTAMP", text).error(),
               "TIMESTAMP \"" + std::string{text} + "\" is not a date and time");
   EXPECT_EQ(parse_date_time("TIMESTAMP", "").error(), "TIMESTAMP is blank");

@@ -94,7 +94,8 @@ Parsed<void> read_hash_ids(ondemand::value& value, std::vector<std::uint64_t>& i
 
 class MooncakeRowParser final : public RowParser {
  public:
-  explicit MooncakeRowParser(Wanted wanted) : wanted_{wanted} {}
+  MooncakeRowParser(Wanted wanted, TimeFormat time_format)
+      : wanted_{wanted}, time_format_{time_format == TimeFormat::kAuto ? TimeFormat::kMilliseconds : time_format} {}
 
   Parsed<void> parse(std::string_view line, TraceRow& row) override {
     row.hash_ids.clear();
@@ -132,7 +133,7 @@ class MooncakeRowParser final : public RowParser {
     if (found->field == kTimestamp) {
       if (wanted_ == Wanted::kLengths) return {};
       row.time_text = text;
-      return parse_time(key, text, TimeUnit::kMilliseconds).map([&](core::Duration time) { row.time = time; });
+      return parse_trace_time(key, text, time_format_).map([&](core::Duration time) { row.time = time; });
     }
     std::uint32_t& tokens = found->field == kInputLength ? row.input_tokens : row.output_tokens;
     return parse_tokens(key, text).map([&](std::uint32_t count) { tokens = count; });
@@ -172,11 +173,14 @@ class MooncakeRowParser final : public RowParser {
   ondemand::parser parser_;
   std::array<bool, kFieldCount> seen_{};
   Wanted wanted_;
+  TimeFormat time_format_;
 };
 
 }  // namespace
 
-std::unique_ptr<RowParser> mooncake_row_parser(Wanted wanted) { return std::make_unique<MooncakeRowParser>(wanted); }
+std::unique_ptr<RowParser> mooncake_row_parser(Wanted wanted, TimeFormat time_format) {
+  return std::make_unique<MooncakeRowParser>(wanted, time_format);
+}
 
 bool is_whole_session(std::string_view line) {
   ondemand::parser parser;

@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <array>
+#include <deque>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "workload/byte_source.h"
 #include "workload/csv_rows.h"
@@ -39,54 +41,109 @@ std::string trace_name(std::string_view path) {
   return std::string{path};
 }
 
-// The lines of a trace and the parser that its first line selects. A header is not a row.
+constexpr std::size_t kSampleRows = 1000;
+constexpr std::size_t kSampleBytes = std::size_t{1} << 20;
+
+// The lines of a trace and the parser that its first lines select. A header is not a row.
 class Trace {
  public:
-  static core::Result<Trace> open(std::string name, std::unique_ptr<ByteSource> source, Format format, Wanted wanted) {
+  static core::Result<Trace> open(std::string name, std::unique_ptr<ByteSource> source, const TableOptions& options) {
     auto unpacked = decompress(name, std::move(source));
     if (!unpacked) return tl::make_unexpected(unpacked.error());
     Trace trace{LineReader{std::move(name), std::move(*unpacked)}};
     const auto line = trace.lines_.next();
     if (!line) return tl::make_unexpected(line.error());
     if (!*line) return invalid_input(trace.name(), "holds no request", "the file is empty");
-    if (auto good = trace.choose_parser(**line, format, wanted); !good) return tl::make_unexpected(good.error());
+    trace.keep(**line);
+    if (auto good = trace.choose_parser(options); !good) return tl::make_unexpected(good.error());
     return trace;
   }
 
   core::Result<std::optional<std::string_view>> next() {
-    if (first_row_) return std::exchange(first_row_, std::nullopt);
-    return lines_.next();
+    if (next_ahead_ < ahead_.size()) {
+      const Line& line = ahead_[next_ahead_++];
+      line_ = line.number;
+      return line.view();
+    }
+    if (failed_) return tl::make_unexpected(*failed_);
+    ahead_.clear();
+    next_ahead_ = 0;
+    auto line = lines_.next();
+    line_ = lines_.line();
+    return line;
   }
   [[nodiscard]] RowParser& parser() { return *parser_; }
-  [[nodiscard]] std::string place() const { return lines_.place(); }
+  [[nodiscard]] std::string place() const { return fmt::format("{}:{}", name(), line_); }
   [[nodiscard]] const std::string& name() const { return lines_.name(); }
 
  private:
-  explicit Trace(LineReader lines) : lines_{std::move(lines)} {}
+  struct Line {  // A line that was read ahead.
+    std::string padded;
+    std::uint64_t number = 0;
+    [[nodiscard]] std::string_view view() const {
+      return std::string_view{padded}.substr(0, padded.size() - LineReader::kPaddingBytes);
+    }
+  };
 
-  core::Result<void> choose_parser(std::string_view first_line, Format format, Wanted wanted) {
+  explicit Trace(LineReader lines) : lines_{std::move(lines)}, line_{1} {}
+
+  void keep(std::string_view line) {
+    ahead_.push_back({std::string{line} + std::string(LineReader::kPaddingBytes, '\0'), lines_.line()});
+  }
+  // An error is returned when next() comes to it.
+  void read_ahead() {
+    for (std::size_t bytes = 0; ahead_.size() <= kSampleRows && bytes < kSampleBytes;) {
+      const auto line = lines_.next();
+      if (!line) failed_ = line.error();
+      if (!line || !*line) return;
+      bytes += (*line)->size();
+      keep(**line);
+    }
+  }
+
+  core::Result<void> choose_parser(const TableOptions& options) {
+    const std::string_view first_line = ahead_.front().view();
+    line_ = ahead_.front().number;
     const bool is_json = trimmed(first_line).starts_with('{');
-    if (format == Format::kMooncake || (format == Format::kAuto && is_json)) {
+    if (options.format == Format::kMooncake || (options.format == Format::kAuto && is_json)) {
+      if (!options.columns.empty())
+        return invalid_input(place(), "--columns maps the columns of a table, and this trace has JSON objects",
+                             "rename their keys to timestamp, input_length and output_length");
       if (is_json && is_whole_session(first_line))
         return invalid_input(place(),
                              "holds a whole session with relative times; the arrival time of the session is missing",
                              "write one object for each request, with the timestamp of its arrival");
-      parser_ = mooncake_row_parser(wanted);
-      first_row_ = first_line;
+      parser_ = mooncake_row_parser(options.wanted, options.time_format);
       return {};
     }
-    if (format == Format::kAuto && !looks_like_header(first_line))
-      return invalid_input(place(), fmt::format("unknown trace format: {}", quoted_text(trimmed(first_line))),
-                           known_formats());
-    auto parser = csv_row_parser(place(), first_line, format, wanted);
+    if (options.format == Format::kAuto && options.columns.empty() && !looks_like_header(first_line))
+      return unknown_format(first_line);
+    read_ahead();
+    next_ahead_ = 1;
+    std::vector<std::string_view> sample;
+    for (std::size_t i = 1; i < ahead_.size(); ++i) sample.push_back(ahead_[i].view());
+    auto parser = csv_row_parser(place(), first_line, sample, options);
     if (!parser) return tl::make_unexpected(parser.error());
     parser_ = std::move(*parser);
     return {};
   }
 
+  [[nodiscard]] core::Result<void> unknown_format(std::string_view first_line) const {
+    const std::vector<std::string> header = foreign_header(first_line);
+    if (header.empty())
+      return invalid_input(place(), fmt::format("unknown trace format: {}", quoted_text(trimmed(first_line))),
+                           known_formats());
+    const std::vector<std::string_view> names{header.begin(), header.end()};
+    return invalid_input(place(), fmt::format("unknown columns {}", listed(names)),
+                         "map them with " + suggested_mapping(names));
+  }
+
   LineReader lines_;
   std::unique_ptr<RowParser> parser_;
-  std::optional<std::string_view> first_row_;  // Valid until lines_ advances.
+  std::deque<Line> ahead_;  // The first line, and of a table its first rows.
+  std::size_t next_ahead_ = 0;
+  std::optional<core::Error> failed_;
+  std::uint64_t line_;  // Of the line that next() returned.
 };
 
 std::string in_seconds(core::Duration duration) { return fmt::format("{:.9g} s", core::to_seconds(duration)); }
@@ -128,7 +185,7 @@ core::Result<void> read_rows(Trace& trace, TraceBuilder& builder, const ReadOpti
 
 core::Result<Workload> read(std::string name, std::unique_ptr<ByteSource> source, const ReadOptions& options,
                             ReadReport& report) {
-  auto trace = Trace::open(std::move(name), std::move(source), options.format, Wanted::kRequests);
+  auto trace = Trace::open(std::move(name), std::move(source), {options.format, options.columns, options.time_format});
   if (!trace) return tl::make_unexpected(trace.error());
   TraceBuilder builder{options, trace->parser()};
   auto good = read_rows(*trace, builder, options, report);
@@ -186,7 +243,7 @@ core::Result<Workload> read_workload_bytes(std::string_view name, std::span<cons
 core::Result<std::vector<LengthPair>> read_lengths(const std::string& path) {
   auto file = open_file(path);
   if (!file) return tl::make_unexpected(file.error());
-  auto trace = Trace::open(path, std::move(*file), Format::kAuto, Wanted::kLengths);
+  auto trace = Trace::open(path, std::move(*file), TableOptions{.wanted = Wanted::kLengths});
   if (!trace) return tl::make_unexpected(trace.error());
   std::vector<LengthPair> pairs;
   TraceRow row;

@@ -10,7 +10,9 @@
 
 #include "core/result.h"
 #include "core/time.h"
+#include "workload/columns.h"
 #include "workload/request.h"
+#include "workload/time_format.h"
 
 namespace penstock::workload {
 
@@ -28,6 +30,8 @@ enum class Format : std::uint8_t {
 
 struct ReadOptions {
   Format format = Format::kAuto;
+  ColumnMapping columns;  // Of a table whose columns have other names than the usual ones.
+  TimeFormat time_format = TimeFormat::kAuto;
   bool skip_bad_rows = false;
   core::Duration from{};               // Relative to the trace's first arrival; earlier requests are skipped.
   std::optional<core::Duration> to{};  // Requests at or after this time are skipped.
@@ -47,7 +51,8 @@ struct ReadReport {
 // requests and their block ids are in memory. Arrivals are relative to `from`. Reading ends at the first request at or
 // after `to`.
 //
-// Errors have the form "file:line: what is wrong": unknown format, empty trace or window, lengths that are not positive
+// Errors have the form "file:line: what is wrong": unknown format, unknown columns, times whose format is in doubt (the
+// hint has the guess and the flag that confirms it), empty trace or window, lengths that are not positive
 // whole numbers, times that are not numbers or decrease, rows with too few columns, and damaged or truncated compressed
 // data. With skip_bad_rows invalid rows are counted instead, but a damaged file and a trace without a valid row remain
 // errors.

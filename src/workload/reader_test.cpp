@@ -75,8 +75,9 @@ TEST(Reader, UnknownFormatShowsTheFirstLineAndNamesTheKnownOnes) {
 
 TEST(Reader, MissingColumnsAreNamed) {
   EXPECT_EQ(message_of("agent,timestamp_us,input_chars,output_tokens\n"),
-            "t.csv:1: the header has no column of input tokens; input tokens may be called input_tokens, input_length, "
-            "prompt_tokens, num_prefill_tokens, contexttokens, request_tokens");
+            "t.csv:1: the header has no column of input tokens; its columns are \"agent\", \"timestamp_us\", "
+            "\"input_chars\", \"output_tokens\"; map them with "
+            "--columns 'time=timestamp_us,input=COLUMN,output=output_tokens'");
   EXPECT_EQ(fault_of("num_prefill_tokens\n"),
             "t.csv:1: the header has no column of arrival times, no column of output tokens");
   EXPECT_EQ(message_of("arrival_s,input_tokens,output_tokens,prefix_tokens\n"),
