@@ -191,6 +191,11 @@ void add_trace_format(Table& table, workload::ReadOptions& read) {
            value("text", read.columns, workload::ColumnMapping::parse,
                  [](const workload::ColumnMapping& columns) { return columns.text(); }))
       .placeholder("VALUE=COLUMN,...");
+  table
+      .add(
+          {"trace_model", "--trace-model", "requests of a trace to read if it names several models: one model, or all"},
+          text(read.model))
+      .placeholder("MODEL");
   table.add({"time_format", "--time-format", "format of the arrivals of a trace, if it is not to be detected"},
             choice(read.time_format,
                    {TimeFormat::kAuto, TimeFormat::kSeconds, TimeFormat::kMilliseconds, TimeFormat::kMicroseconds,

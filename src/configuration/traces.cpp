@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "configuration/ledger_trace.h"
+#include "connect/sqlite/ledger_requests.h"
 #include "workload/synthetic.h"
 #include "workload/transform.h"
 
@@ -27,7 +29,10 @@ core::Result<Trace> load(const std::string& name, const TraceOptions& options, s
     if (loaded && (options.read.from > core::Duration{} || options.read.to))
       loaded = workload::crop_window(*loaded, options.read.from, options.read.to);
   } else {
-    loaded = workload::read_workload(name, options.read, &trace.report);
+    const bool is_ledger = options.read.format == workload::Format::kLedger ||
+                           (options.read.format == workload::Format::kAuto && connect::is_sqlite_file(name));
+    loaded = is_ledger ? read_ledger(name, options.read, &trace.report)
+                       : workload::read_workload(name, options.read, &trace.report);
     trace.format = workload::name_of(trace.report.format);
   }
   if (loaded && options.rate_scale != 1.0) loaded = workload::scale_rate(*loaded, options.rate_scale, seed);

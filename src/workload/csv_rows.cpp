@@ -71,7 +71,8 @@ std::span<const std::string_view> columns_of(Format format) {
     case Format::kBurstGpt: return kBurstGptColumns;
     case Format::kAuto:
     case Format::kMooncake:
-    case Format::kCsv: break;
+    case Format::kCsv:
+    case Format::kLedger: break;
   }
   return {};
 }
@@ -110,7 +111,8 @@ TimeFormat known_time_format(Format format, const std::string& column) {
     case Format::kBurstGpt: return TimeFormat::kSeconds;
     case Format::kAuto:
     case Format::kMooncake:
-    case Format::kCsv: break;
+    case Format::kCsv:
+    case Format::kLedger: break;
   }
   return unit_in_name(column);
 }

@@ -55,7 +55,8 @@ TEST(ForeignTable, UnknownColumnsAreListedWithACommandThatMapsThem) {
             "t.csv:1: unknown columns \"started\", \"completion time\", \"in\", \"out, all\"; map them with "
             "--columns 'time=COLUMN,input=in,\"output=out, all\"'");
   EXPECT_EQ(message_of("100,20,3\n200,30,4\n"),
-            "t.csv:1: unknown trace format: \"100,20,3\"; known are mooncake, azure2023, azure2024, burstgpt, csv");
+            "t.csv:1: unknown trace format: \"100,20,3\"; known are mooncake, azure2023, azure2024, burstgpt, csv, "
+            "ledger");
 }
 
 TEST(ForeignTable, IsReadByTheMappingThatIsSuggested) {

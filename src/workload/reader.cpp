@@ -15,6 +15,7 @@
 #include "workload/decompress.h"
 #include "workload/line_reader.h"
 #include "workload/mooncake.h"
+#include "workload/row_source.h"
 #include "workload/trace_builder.h"
 #include "workload/trace_row.h"
 
@@ -23,9 +24,8 @@ namespace {
 
 using core::invalid_input;
 
-constexpr std::array<std::string_view, 6> kFormatNames = {"auto", "mooncake", "azure2023",
-                                                          // Indexed by Format.
-                                                          "azure2024", "burstgpt", "csv"};
+constexpr std::array<std::string_view, 7> kFormatNames = {"auto",     "mooncake", "azure2023", "azure2024",
+                                                          "burstgpt", "csv",      "ledger"};  // Indexed by Format.
 constexpr std::size_t kRememberedFaults = 10;
 constexpr std::string_view kSkipHint = "correct the row, or skip such rows with --skip-bad-rows";
 
@@ -36,7 +36,7 @@ std::string known_formats() {
 // Returns "mooncake_conversation" for "traces/mooncake_conversation.jsonl.xz".
 std::string trace_name(std::string_view path) {
   path.remove_prefix(path.find_last_of('/') + 1);
-  for (const std::string_view ending : {".gz", ".xz", ".zst", ".csv", ".jsonl", ".json", ".txt"})
+  for (const std::string_view ending : {".gz", ".xz", ".zst", ".csv", ".jsonl", ".json", ".txt", ".sqlite"})
     if (path.size() > ending.size() && path.ends_with(ending)) path.remove_suffix(ending.size());
   return std::string{path};
 }
@@ -104,6 +104,8 @@ class Trace {
   core::Result<void> choose_parser(const TableOptions& options) {
     const std::string_view first_line = ahead_.front().view();
     line_ = ahead_.front().number;
+    if (options.format == Format::kLedger)
+      return invalid_input(name(), "is no SQLite database, as a ledger is", "leave --format out");
     const bool is_json = trimmed(first_line).starts_with('{');
     if (options.format == Format::kMooncake || (options.format == Format::kAuto && is_json)) {
       if (!options.columns.empty())
@@ -162,49 +164,74 @@ void remember_fault(ReadReport& report, const std::string& place, const std::str
   if (report.skipped.size() < kRememberedFaults) report.skipped.push_back(fmt::format("{}: {}", place, what));
 }
 
-core::Result<void> read_rows(Trace& trace, TraceBuilder& builder, const ReadOptions& options, ReadReport& report) {
+// The lines of a file as rows.
+class TraceRows final : public RowSource {
+ public:
+  explicit TraceRows(Trace trace) : trace_{std::move(trace)} {}
+
+  core::Result<bool> next(TraceRow& row) override {
+    const auto line = trace_.next();
+    if (!line) return tl::make_unexpected(line.error());
+    if (!*line) return false;
+    if (auto parsed = trace_.parser().parse(**line, row); !parsed) row.fault = std::move(parsed.error());
+    return true;
+  }
+  [[nodiscard]] std::string place() const override { return trace_.place(); }
+  [[nodiscard]] Format format() const override { return trace_.parser().format(); }
+  [[nodiscard]] std::uint32_t block_tokens() const override { return trace_.parser().block_tokens(); }
+  [[nodiscard]] bool is_sorted() const override { return trace_.parser().is_sorted(); }
+
+ private:
+  Trace trace_;
+};
+
+core::Result<void> read_rows(RowSource& rows, TraceBuilder& builder, const ReadOptions& options, ReadReport& report) {
   TraceRow row;
   while (true) {
-    const auto line = trace.next();
-    if (!line) return tl::make_unexpected(line.error());
-    if (!*line) return {};
+    const auto more = rows.next(row);
+    if (!more) return tl::make_unexpected(more.error());
+    if (!*more) return {};
     ++report.rows;
-    auto goes_on = [&]() -> tl::expected<bool, RowFault> {
-      if (auto parsed = trace.parser().parse(**line, row); !parsed)
-        return tl::make_unexpected(RowFault{std::move(parsed.error()), {}, false});
-      return builder.add(row);
-    }();
+    const auto goes_on = row.fault.empty()
+                             ? builder.add(row)
+                             : tl::expected<bool, RowFault>{tl::make_unexpected(RowFault{row.fault, {}, false})};
     if (goes_on && !*goes_on) return {};
     if (goes_on) continue;
     const RowFault& fault = goes_on.error();
-    if (fault.fatal || !options.skip_bad_rows)
-      return invalid_input(trace.place(), fault.what, fault.hint.empty() ? std::string{kSkipHint} : fault.hint);
-    remember_fault(report, trace.place(), fault.what);
+    if (fault.fatal || (row.is_request && !options.skip_bad_rows))
+      return invalid_input(rows.place(), fault.what, fault.hint.empty() ? std::string{kSkipHint} : fault.hint);
+    remember_fault(report, rows.place(), fault.what);
   }
 }
 
-core::Result<Workload> read(std::string name, std::unique_ptr<ByteSource> source, const ReadOptions& options,
-                            ReadReport& report) {
-  auto trace = Trace::open(std::move(name), std::move(source), {options.format, options.columns, options.time_format});
-  if (!trace) return tl::make_unexpected(trace.error());
-  TraceBuilder builder{options, trace->parser()};
-  auto good = read_rows(*trace, builder, options, report);
-  report.format = trace->parser().format();
+core::Result<Workload> build(const std::string& name, RowSource& rows, const ReadOptions& options, ReadReport& report) {
+  TraceBuilder builder{options, rows};
+  auto good = read_rows(rows, builder, options, report);
+  report.format = rows.format();
+  if (good) good = builder.check_models(name);
   if (!good) return tl::make_unexpected(good.error());
-  if (report.rows == 0) return invalid_input(trace->name(), "holds no request", "nothing follows the header");
+  if (report.rows == 0) return invalid_input(name, "holds no request", "nothing follows the header");
   if (!builder.has_valid_row())
-    return invalid_input(trace->name(), fmt::format("has no valid row: all {} are invalid, the first at {}",
-                                                    report.rows, report.skipped.front()));
+    return invalid_input(name, fmt::format("has no valid row: all {} are invalid, the first at {}", report.rows,
+                                           report.skipped.front()));
   const core::Duration last = builder.last_arrival();
   Workload workload = std::move(builder).finish();
   if (workload.requests.empty()) {
     const std::string end = options.to ? "to " + in_seconds(*options.to) : "on";
-    return invalid_input(trace->name(), fmt::format("no request arrives from {} {}", in_seconds(options.from), end),
+    return invalid_input(name, fmt::format("no request arrives from {} {}", in_seconds(options.from), end),
                          fmt::format("the last one read arrives at {}", in_seconds(last)));
   }
-  workload.name = trace_name(trace->name());
+  workload.name = trace_name(name);
   workload.skipped_rows = report.skipped_rows;
   return workload;
+}
+
+core::Result<Workload> read(const std::string& name, std::unique_ptr<ByteSource> source, const ReadOptions& options,
+                            ReadReport& report) {
+  auto trace = Trace::open(name, std::move(source), {options.format, options.columns, options.time_format});
+  if (!trace) return tl::make_unexpected(trace.error());
+  TraceRows rows{std::move(*trace)};
+  return build(name, rows, options, report);
 }
 
 }  // namespace
@@ -238,6 +265,15 @@ core::Result<Workload> read_workload_bytes(std::string_view name, std::span<cons
   filled = {};
   if (auto good = check_window(std::string{name}, options); !good) return tl::make_unexpected(good.error());
   return read(std::string{name}, bytes_in_memory(bytes), options, filled);
+}
+
+core::Result<Workload> read_workload_rows(const std::string& name, RowSource& rows, const ReadOptions& options,
+                                          ReadReport* report) {
+  ReadReport own;
+  ReadReport& filled = report ? *report : own;
+  filled = {};
+  if (auto good = check_window(name, options); !good) return tl::make_unexpected(good.error());
+  return build(name, rows, options, filled);
 }
 
 core::Result<std::vector<LengthPair>> read_lengths(const std::string& path) {

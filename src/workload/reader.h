@@ -23,15 +23,19 @@ enum class Format : std::uint8_t {
   kAzure2024,  // The same columns with a zone in the timestamp.
   kBurstGpt,   // CSV: Timestamp (s), [Session ID, Elapsed time,] Model, Request tokens, Response tokens, ….
   kCsv,        // CSV: a time column, input and output tokens, optional tenant, session, prefix, class, priority.
+  kLedger,     // The ledger of a gateway, an SQLite database.
 };
 [[nodiscard]] std::string_view name_of(Format format);  // Returns "auto", "mooncake", "azure2023", ….
 [[nodiscard]] std::span<const std::string_view> format_names();
 [[nodiscard]] core::Result<Format> parse_format(std::string_view name);
 
+inline constexpr std::string_view kAllModels = "all";
+
 struct ReadOptions {
   Format format = Format::kAuto;
   ColumnMapping columns;  // Of a table whose columns have other names than the usual ones.
   TimeFormat time_format = TimeFormat::kAuto;
+  std::string model;  // Only requests of this model, or kAllModels; empty: the trace must have one model.
   bool skip_bad_rows = false;
   core::Duration from{};               // Relative to the trace's first arrival; earlier requests are skipped.
   std::optional<core::Duration> to{};  // Requests at or after this time are skipped.
@@ -39,9 +43,9 @@ struct ReadOptions {
 };
 
 struct ReadReport {
-  Format format = Format::kAuto;  // The detected format.
-  std::uint64_t rows = 0;         // Excludes the header.
-  std::uint64_t skipped_rows = 0;
+  Format format = Format::kAuto;     // The detected format.
+  std::uint64_t rows = 0;            // Excludes the header.
+  std::uint64_t skipped_rows = 0;    // Invalid ones, and valid ones that are no requests.
   std::vector<std::string> skipped;  // The first ten, as "file:line: what is wrong".
 };
 

@@ -1,6 +1,7 @@
 #include "workload/trace_builder.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <simdjson.h>
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 namespace penstock::workload {
 namespace {
 
+constexpr std::size_t kListedModelsMax = 10;
 constexpr std::string_view kNarrower = "read a shorter window of it";
 
 // Names appear in reports, JSON and terminals.
@@ -27,21 +29,49 @@ tl::unexpected<RowFault> fatal(std::string what, std::string_view hint) {
 
 }  // namespace
 
-TraceBuilder::TraceBuilder(const ReadOptions& options, const RowParser& parser) : options_{options} {
-  workload_.block_tokens = parser.block_tokens();
+TraceBuilder::TraceBuilder(const ReadOptions& options, const RowSource& rows)
+    : options_{options}, is_sorted_{rows.is_sorted()} {
+  workload_.block_tokens = rows.block_tokens();
   workload_.tenants.clear();
 }
 
+bool TraceBuilder::is_chosen(const TraceRow& row) {
+  if (row.model.empty()) return options_.model.empty() || options_.model == kAllModels;
+  auto known = models_.find(row.model);
+  if (known == models_.end()) known = models_.emplace(std::string{row.model}, 0).first;
+  ++known->second;
+  return options_.model.empty() || options_.model == kAllModels || options_.model == row.model;
+}
+
+core::Result<void> TraceBuilder::check_models(const std::string& name) const {
+  const bool all = options_.model == kAllModels;
+  if (all || (options_.model.empty() ? models_.size() <= 1 : models_.contains(options_.model))) return {};
+  std::vector<std::string> counts;
+  for (const auto& [model, rows] : models_) {
+    if (counts.size() < kListedModelsMax) counts.push_back(fmt::format("{} ({} rows)", quoted_text(model), rows));
+  }
+  if (!options_.model.empty())
+    return core::invalid_input(name, fmt::format("has no request of the model {}", quoted_text(options_.model)),
+                               models_.empty() ? std::string{"its rows name no model"}
+                                               : fmt::format("its models are {}", fmt::join(counts, ", ")));
+  return core::invalid_input(name,
+                             fmt::format("has requests of {} models: {}", models_.size(), fmt::join(counts, ", ")),
+                             fmt::format("choose one with --trace-model '{}', or --trace-model {}",
+                                         printable(models_.begin()->first), kAllModels));
+}
+
 tl::expected<bool, RowFault> TraceBuilder::add(const TraceRow& row) {
-  if (auto good = check_time(row); !good) return tl::make_unexpected(good.error());
   if (auto good = check_names(row); !good) return tl::make_unexpected(good.error());
-  if (!first_time_) first_time_ = row.time;
-  last_time_ = row.time;
+  if (!is_chosen(row)) return true;
+  if (auto good = check_time(row); !good) return tl::make_unexpected(good.error());
+  first_time_ = std::min(first_time_.value_or(row.time), row.time);
+  last_time_ = is_sorted_ ? row.time : std::max(last_time_, row.time);
   last_time_text_ = row.time_text;
 
-  const core::Duration since_first = row.time - *first_time_;
-  if (options_.to && since_first >= *options_.to) return false;
-  if (since_first < options_.from) return true;
+  // Rows without an order are cropped at the end, when the first arrival is known.
+  const core::Duration since_first = is_sorted_ ? row.time - *first_time_ : row.time;
+  if (is_sorted_ && options_.to && since_first >= *options_.to) return false;
+  if (is_sorted_ && since_first < options_.from) return true;
   if (workload_.requests.size() == options_.requests_max)
     return fatal(fmt::format("holds more than {} requests", options_.requests_max), kNarrower);
   const std::size_t blocks = row.hash_ids.size() + row.prefix_tokens / workload_.block_tokens;
@@ -49,7 +79,7 @@ tl::expected<bool, RowFault> TraceBuilder::add(const TraceRow& row) {
     return fatal(fmt::format("names more than {} blocks", kBlockIdsMax), kNarrower);
 
   Request request;
-  request.arrival = core::kStart + (since_first - options_.from);
+  request.arrival = core::kStart + (is_sorted_ ? since_first - options_.from : since_first);
   request.input_tokens = row.input_tokens;
   request.output_tokens = row.output_tokens;
   request.tenant = tenant_number(row.tenant);
@@ -63,7 +93,7 @@ tl::expected<bool, RowFault> TraceBuilder::add(const TraceRow& row) {
 }
 
 tl::expected<void, RowFault> TraceBuilder::check_time(const TraceRow& row) const {
-  if (!first_time_ || row.time >= last_time_) return {};
+  if (!is_sorted_ || !first_time_ || row.time >= last_time_) return {};
   // A session that starts at the trace's start has a relative clock, so that its rows have no arrival time.
   if (row.time <= *first_time_ && !row.session.empty() && !sessions_.contains(std::string{row.session}))
     return fatal(fmt::format("time starts again at {} with session {}: times count from the start of each session, and "
@@ -105,7 +135,21 @@ std::uint32_t TraceBuilder::session_number(std::string_view name) {
   return sessions_.try_emplace(name_, static_cast<std::uint32_t>(sessions_.size())).first->second;
 }
 
+void TraceBuilder::sort_and_crop() {
+  auto& requests = workload_.requests;
+  const auto earlier = [](const Request& a, const Request& b) { return a.arrival < b.arrival; };
+  std::stable_sort(requests.begin(), requests.end(), earlier);
+  const core::Instant begin = core::kStart + first_time_.value_or(core::Duration{}) + options_.from;
+  const auto before = [](const Request& request, core::Instant at) { return request.arrival < at; };
+  if (options_.to)
+    requests.erase(std::lower_bound(requests.begin(), requests.end(), begin - options_.from + *options_.to, before),
+                   requests.end());
+  requests.erase(requests.begin(), std::lower_bound(requests.begin(), requests.end(), begin, before));
+  for (Request& request : requests) request.arrival = core::kStart + (request.arrival - begin);
+}
+
 Workload TraceBuilder::finish() && {
+  if (!is_sorted_) sort_and_crop();
   if (workload_.tenants.empty()) workload_.tenants = Workload{}.tenants;
   return std::move(workload_);
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,6 +13,7 @@
 #include "workload/block_numbers.h"
 #include "workload/reader.h"
 #include "workload/request.h"
+#include "workload/row_source.h"
 #include "workload/trace_row.h"
 
 namespace penstock::workload {
@@ -26,11 +28,13 @@ struct RowFault {
 
 class TraceBuilder {
  public:
-  TraceBuilder(const ReadOptions& options, const RowParser& parser);
+  TraceBuilder(const ReadOptions& options, const RowSource& rows);
 
   // Returns false once `row` is past the window, so that reading can stop. A row with a fault has no effect.
   [[nodiscard]] tl::expected<bool, RowFault> add(const TraceRow& row);
 
+  // Returns an error unless all requests are of one model, or of the one that was chosen.
+  [[nodiscard]] core::Result<void> check_models(const std::string& name) const;
   [[nodiscard]] bool has_valid_row() const { return first_time_.has_value(); }
   [[nodiscard]] core::Duration last_arrival() const { return last_time_ - first_time_.value_or(last_time_); }
   [[nodiscard]] Workload finish() &&;
@@ -38,6 +42,9 @@ class TraceBuilder {
  private:
   using Names = std::unordered_map<std::string, std::uint32_t>;
 
+  // Counts the row for its model. Returns whether it is of the model that was chosen.
+  [[nodiscard]] bool is_chosen(const TraceRow& row);
+  void sort_and_crop();
   [[nodiscard]] tl::expected<void, RowFault> check_time(const TraceRow& row) const;
   [[nodiscard]] static tl::expected<void, RowFault> check_names(const TraceRow& row);
   void append_blocks(const TraceRow& row, Request& request);
@@ -45,6 +52,8 @@ class TraceBuilder {
   [[nodiscard]] std::uint32_t session_number(std::string_view name);
 
   ReadOptions options_;
+  bool is_sorted_;
+  std::map<std::string, std::uint64_t, std::less<>> models_;  // Number of rows of each model.
   Workload workload_;
   std::string name_;  // Key buffer of look-ups.
   Names tenants_, sessions_;

@@ -20,11 +20,14 @@ struct TraceRow {
   std::string_view time_text;  // As written in the trace.
   std::uint32_t input_tokens = 0, output_tokens = 0;
   std::string_view tenant, session, prefix_group;  // Empty means none.
+  std::string_view model;                          // Empty if the trace does not name models.
   std::uint32_t prefix_tokens = 0;                 // At most input_tokens; 0 without a group.
   std::vector<std::uint64_t> hash_ids;             // One per block, from the first.
   TrafficClass traffic_class = TrafficClass::kInteractive;
   std::int8_t priority = 0;
   bool streamed = true;
+  std::string fault;       // Why the row cannot be replayed; empty if it can.
+  bool is_request = true;  // False: the row is as it should be, but no request, and is left out with `fault` as reason.
 };
 
 inline constexpr std::size_t kNameBytesMax = 256;  // Limit for a tenant, a session or a prefix group.
@@ -52,6 +55,7 @@ class RowParser {
   [[nodiscard]] virtual Parsed<void> parse(std::string_view line, TraceRow& row) = 0;
   [[nodiscard]] virtual Format format() const = 0;  // Final after the first valid row.
   [[nodiscard]] virtual std::uint32_t block_tokens() const = 0;
+  [[nodiscard]] virtual bool is_sorted() const { return true; }  // See RowSource.
 };
 
 }  // namespace penstock::workload

@@ -99,6 +99,9 @@ class LedgerStore {
   // Returns entries in the order of their ids.
   [[nodiscard]] core::Result<std::vector<ledger::Entry>> entries(const LedgerFilter& filter = {}) const;
 
+  // A statement for columns that the functions above do not return. It must not outlive the store.
+  [[nodiscard]] Statement query(const std::string& sql) const { return {database_.handle(), database_.name(), sql}; }
+
   // Returns what the entries that were opened since then took from budgets, by tenant and class, summed over slices of
   // time: each slice counts with its end. Times of entries that were written since the boot are corrected by what the
   // wall clock was set in between.
