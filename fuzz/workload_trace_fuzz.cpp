@@ -35,6 +35,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       workload::ReadOptions options;
       options.skip_bad_rows = skip;
       if (window) options.from = std::chrono::seconds{1};
+      if (window) options.time_format = static_cast<workload::TimeFormat>(size % workload::kTimeFormats);
+      if (skip) options.model = workload::kAllModels;
+      if (skip && window)
+        options.columns =
+            workload::ColumnMapping::parse("time=Request Time,input=Prompt Tok,output=Completion Tok").value();
       if (window) options.to = std::chrono::seconds{10};
       workload::ReadReport report;
       const auto trace = workload::read_workload_bytes("fuzz", std::span{data, size}, options, &report);

@@ -213,6 +213,8 @@ int serve_gateway(const Arguments& arguments) {
       takeover ? gateway::Gateway::Listening::kBesideOthers : gateway::Gateway::Listening::kAlone);
   if (!opened) return report_error(opened.error());
   served = *std::move(opened);
+  auto recorder = open_recorder(setup, *served, log);
+  if (!recorder) return report_error(recorder.error());
   served->start_control();
   auto found = gateway::Discovery::start(loop, setup.discovery, *served, log);
   if (!found) return report_input_error(found.error());
@@ -238,6 +240,7 @@ int serve_gateway(const Arguments& arguments) {
     return code;
   loop.run();
   discovery.reset();
+  recorder->reset();
   served.reset();
   return log_stop(log, "gateway", shutdown.cause(), kGood);
 }

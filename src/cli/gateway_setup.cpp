@@ -14,6 +14,7 @@
 
 #include "cli/console.h"
 #include "connect/sqlite/ledger_writer.h"
+#include "net/loop.h"
 #include "net/tls.h"
 #include "options/scalars.h"
 #include "options/yaml.h"
@@ -195,6 +196,21 @@ core::Result<std::unique_ptr<dispatch::LedgerSink>> open_ledger(const configurat
   connect::LedgerWriterOptions writer;
   writer.keep = setup.ledger_retention;
   return std::make_unique<Ledger>(setup.ledger, *std::move(store), writer, log);
+}
+
+core::Result<std::unique_ptr<gateway::TrafficRecorder>> open_recorder(const configuration::GatewaySetup& setup,
+                                                                      const gateway::Gateway& served,
+                                                                      logging::Log& log) {
+  if (setup.record.empty()) return std::unique_ptr<gateway::TrafficRecorder>{};
+  gateway::RecorderOptions options;
+  options.file = setup.record;
+  options.bytes_max = static_cast<std::uint64_t>(setup.record_bytes_max);
+  options.block_tokens = setup.options.dispatch.key_tokens;
+  const core::Duration unix_at_start =
+      std::chrono::system_clock::now().time_since_epoch() - net::Loop::read_clock().time_since_epoch();
+  return gateway::TrafficRecorder::start(
+      options, unix_at_start,
+      [&served](std::uint64_t after, std::size_t events_max) { return served.traffic(after, events_max); }, log);
 }
 
 core::Result<net::Address> parse_listen(const std::string& text, std::string_view where) {

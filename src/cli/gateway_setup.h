@@ -8,6 +8,7 @@
 #include "configuration/configuration.h"
 #include "core/result.h"
 #include "gateway/gateway.h"
+#include "gateway/traffic_recorder.h"
 #include "logging/log.h"
 #include "net/access.h"
 #include "net/address.h"
@@ -37,6 +38,11 @@ void warn_if_exposed(logging::Log& log, std::string_view purpose, const net::Add
 // Returns the sink of ledger entries; null if no ledger is configured.
 [[nodiscard]] core::Result<std::unique_ptr<dispatch::LedgerSink>> open_ledger(const configuration::GatewaySetup& setup,
                                                                               logging::Log& log);
+
+// Records the traffic of the gateway until it is destroyed, which must be before the gateway; null if no file is
+// configured.
+[[nodiscard]] core::Result<std::unique_ptr<gateway::TrafficRecorder>> open_recorder(
+    const configuration::GatewaySetup& setup, const gateway::Gateway& served, logging::Log& log);
 
 // Accepts "127.0.0.1:8000", "[::]:8000" or ":8000", which listens on all addresses.
 [[nodiscard]] core::Result<net::Address> parse_listen(const std::string& text, std::string_view where);

@@ -142,6 +142,7 @@ class Needs {
       for (const std::string& name : setup.tenants[i].key_envs) variable(fmt::format("tenants[{}].key_envs", i), name);
     }
     write_file("gateway.ledger", setup.ledger);
+    write_file("gateway.record", setup.record);
     if (setup.access_log != "on" && setup.access_log != "off") write_file("log.access", setup.access_log);
   }
 

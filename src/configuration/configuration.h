@@ -91,6 +91,8 @@ struct GatewaySetup {
   std::string tls_certificate, tls_key;  // Files; empty means plain HTTP.
   std::string ledger;                    // SQLite file; empty means none.
   core::Duration ledger_retention{};     // Entries older than this are removed; 0 keeps all.
+  std::string record;                    // Trace file; empty means none.
+  double record_bytes_max = 1 << 30;     // Of that file, and of the older one beside it.
   std::string access_log = "off";        // "on" (in the log), "off" or a file.
   bool prefix_pings = false;
   bool watch = true;                                     // Read files again when they change.

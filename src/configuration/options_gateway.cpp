@@ -450,6 +450,10 @@ void add_gateway(Table& table, GatewaySetup& setup) {
   table.add({"gateway.ledger", "--ledger", "SQLite file with an entry for each request"}, text(setup.ledger));
   table.add({"gateway.ledger_retention", "", "entries that are older are removed; 0s keeps all"},
             duration(setup.ledger_retention));
+  table.add({"gateway.record", "--record", "trace file of the traffic, which `penstock replay` reads; without texts"},
+            text(setup.record));
+  table.add({"gateway.record_size", "", "size at which the trace file becomes FILE.1 and replaces the one before it"},
+            bytes(setup.record_bytes_max));
   table.group("Log");
   table
       .add({"log.access", "--access-log", "a line for each request at its end: on (in the log), off, or a file"},

@@ -55,6 +55,10 @@ class Gateway {
   void kv_event(std::string_view replica, dispatch::KvChange change, std::span<const std::uint64_t> keys);
   void count_kv_messages(std::string_view replica, const telemetry::MessageCounts& added);
 
+  // Events of requests, for a TrafficRecorder; see dispatch::TrafficLog.
+  [[nodiscard]] dispatch::TrafficLog::Page traffic(std::uint64_t after, std::size_t events_max) const {
+    return dispatcher_->traffic(after, events_max);
+  }
   [[nodiscard]] std::uint32_t open_requests() const { return dispatcher_->open_requests(); }
   // Reports "not ready", and asks clients to close their connections after the next answer. New connections and
   // requests are still accepted.

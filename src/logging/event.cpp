@@ -106,7 +106,7 @@ constexpr std::array kEvents = {
               "tokens_cached tokens_out duration_ms",
               "A request ended. Only with --access-log."},
     EventInfo{Event::kLedger, kWarning, "ledger", "gateway", "message",
-              "The ledger cannot be written, or can be written again."},
+              "The ledger or the trace of --record cannot be written, or can be written again."},
     EventInfo{Event::kBudgetsFull, kWarning, "budgets_start_full", "gateway", "cause",
               "The budgets of tenants and classes start full, because their use before the start is unknown: there is "
               "no ledger, or it cannot be read."},

@@ -12,8 +12,9 @@
 namespace penstock::workload {
 namespace {
 
-constexpr std::array<std::string_view, kColumns> kNames = {
-    "time", "input", "output", "tenant", "session", "class", "priority", "streamed", "prefix_group", "prefix_tokens"};
+constexpr std::array<std::string_view, kColumns> kColumnNames = {
+    "time",     "input",    "output",       "tenant",        "session", "class",
+    "priority", "streamed", "prefix_group", "prefix_tokens", "model"};
 
 constexpr std::size_t kListedMax = 30;
 
@@ -84,7 +85,7 @@ std::string in_shell_quotes(const std::string& text) {
 
 }  // namespace
 
-std::string_view to_string(Column column) { return kNames[static_cast<std::size_t>(column)]; }
+std::string_view to_string(Column column) { return kColumnNames[static_cast<std::size_t>(column)]; }
 
 std::string words_of(std::string_view name) {
   std::string words;
@@ -111,11 +112,11 @@ core::Result<ColumnMapping> ColumnMapping::parse(std::string_view text) {
     if (equals == std::string_view::npos)
       return core::invalid_input({}, fmt::format("{} is not VALUE=COLUMN", quoted_text(part)), std::string{kExample});
     const std::string_view value = trimmed(part.substr(0, equals)), column = trimmed(part.substr(equals + 1));
-    const auto* const found = std::find(kNames.begin(), kNames.end(), value);
-    if (found == kNames.end())
+    const auto* const found = std::find(kColumnNames.begin(), kColumnNames.end(), value);
+    if (found == kColumnNames.end())
       return core::invalid_input({}, fmt::format("unknown value {}", quoted_text(value)),
-                                 fmt::format("use {}", fmt::join(kNames, ", ")));
-    std::string& name = mapping.names_[static_cast<std::size_t>(found - kNames.begin())];
+                                 fmt::format("use {}", fmt::join(kColumnNames, ", ")));
+    std::string& name = mapping.names_[static_cast<std::size_t>(found - kColumnNames.begin())];
     if (column.empty()) return core::invalid_input({}, fmt::format("{} has no column", value), std::string{kExample});
     if (!name.empty()) return core::invalid_input({}, fmt::format("{} is given twice", value));
     name = column;
@@ -126,7 +127,7 @@ core::Result<ColumnMapping> ColumnMapping::parse(std::string_view text) {
 std::string ColumnMapping::text() const {
   std::vector<std::string> parts;
   for (std::size_t i = 0; i < kColumns; ++i)
-    if (!names_[i].empty()) parts.push_back(quoted_part(fmt::format("{}={}", kNames[i], names_[i])));
+    if (!names_[i].empty()) parts.push_back(quoted_part(fmt::format("{}={}", kColumnNames[i], names_[i])));
   return fmt::format("{}", fmt::join(parts, ","));
 }
 
@@ -138,7 +139,7 @@ std::string suggested_mapping(std::span<const std::string_view> header) {
   const Clue clues[] = {{kTimeWords, kNoTime}, {kInputWords, kNoCount, true}, {kOutputWords, kNoCount, true}};
   std::vector<std::string> parts;
   for (std::size_t i = 0; i < std::size(clues); ++i)
-    parts.push_back(quoted_part(fmt::format("{}={}", kNames[i], printable(best(clues[i], header)))));
+    parts.push_back(quoted_part(fmt::format("{}={}", kColumnNames[i], printable(best(clues[i], header)))));
   return "--columns " + in_shell_quotes(fmt::format("{}", fmt::join(parts, ",")));
 }
 

@@ -23,8 +23,9 @@ enum class Column : std::uint8_t {
   kStreamed,
   kPrefixGroup,
   kPrefixTokens,
+  kModel,
 };
-inline constexpr std::size_t kColumns = 10;
+inline constexpr std::size_t kColumns = 11;
 [[nodiscard]] std::string_view to_string(Column column);  // Returns "time", "input", "output", "tenant", ….
 
 // The column of a table for each value, as given by --columns; empty means that the usual names apply.
@@ -44,8 +45,8 @@ class ColumnMapping {
 // Returns `name` in lower case, with one `_` for each run of other characters than letters and digits.
 [[nodiscard]] std::string words_of(std::string_view name);
 
-// The option that maps these columns, ready for a shell: "--columns 'time=Request Time,input=Prompt Tok,output=COLUMN'".
-// The columns are guessed from their names; COLUMN stands for a value that no column seems to hold.
+// The option that maps these columns, ready for a shell: "--columns 'time=When,input=Prompt Tok,output=COLUMN'". The
+// columns are guessed from their names; COLUMN stands for a value that no column seems to hold.
 [[nodiscard]] std::string suggested_mapping(std::span<const std::string_view> header);
 // Returns `"Request Time", "Prompt Tok"` for a message, at most the first thirty.
 [[nodiscard]] std::string listed(std::span<const std::string_view> header);

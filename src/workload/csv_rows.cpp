@@ -56,12 +56,25 @@ constexpr KnownColumn kKnownColumns[] = {
     {"stream", Column::kStreamed},
 };
 
+// The table that LiteLLM's database exports.
+constexpr KnownColumn kLiteLlmTable[] = {
+    {"starttime", Column::kTime}, {"prompt_tokens", Column::kInput}, {"completion_tokens", Column::kOutput},
+    {"team_id", Column::kTenant}, {"session_id", Column::kSession},  {"model_group", Column::kModel},
+    {"model", Column::kModel},
+};
+
+std::span<const KnownColumn> known_columns(Format format) {
+  if (format == Format::kLiteLlm) return kLiteLlmTable;
+  return kKnownColumns;
+}
+
 using Names = std::vector<std::string>;  // Normalized names.
 bool has(const Names& names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
 constexpr std::array<std::string_view, 3> kAzureColumns = {"timestamp", "contexttokens", "generatedtokens"};
+constexpr std::array<std::string_view, 3> kLiteLlmColumns = {"starttime", "prompt_tokens", "completion_tokens"};
 constexpr std::array<std::string_view, 3> kBurstGptColumns = {"timestamp", "request_tokens", "response_tokens"};
 
 std::span<const std::string_view> columns_of(Format format) {
@@ -72,7 +85,9 @@ std::span<const std::string_view> columns_of(Format format) {
     case Format::kAuto:
     case Format::kMooncake:
     case Format::kCsv:
-    case Format::kLedger: break;
+    case Format::kLedger:
+    case Format::kRecorded: break;
+    case Format::kLiteLlm: return kLiteLlmColumns;
   }
   return {};
 }
@@ -84,6 +99,7 @@ bool has_all(const Names& names, std::span<const std::string_view> wanted) {
 Format format_of(const Names& names) {
   if (has_all(names, kAzureColumns)) return Format::kAzure2023;
   if (has_all(names, kBurstGptColumns)) return Format::kBurstGpt;
+  if (has_all(names, kLiteLlmColumns)) return Format::kLiteLlm;
   return Format::kCsv;
 }
 
@@ -93,6 +109,7 @@ struct Columns {
   std::array<std::string, kColumns> names;  // As written in the header.
   TimeFormat time_format = TimeFormat::kAuto;
   std::size_t count = 0;
+  std::size_t cache_hit = kAbsent;  // Of LiteLLM; `count` or more if there is none.
 
   [[nodiscard]] bool has(Column role) const { return at[index_of(role)] != kAbsent; }
   void set(Column role, std::size_t index, std::string_view name) {
@@ -112,7 +129,9 @@ TimeFormat known_time_format(Format format, const std::string& column) {
     case Format::kAuto:
     case Format::kMooncake:
     case Format::kCsv:
-    case Format::kLedger: break;
+    case Format::kLedger:
+    case Format::kRecorded:
+    case Format::kLiteLlm: break;
   }
   return unit_in_name(column);
 }
@@ -137,7 +156,7 @@ Columns find_columns(const Names& names, std::span<const std::string_view> writt
   columns.at.fill(Columns::kAbsent);
   map_columns(names, written, options.columns, columns);
   const auto own = columns_of(options.format);
-  for (const auto& known : kKnownColumns) {
+  for (const auto& known : known_columns(options.format)) {
     // A format with special columns is read from those.
     const bool is_own = own.empty() || std::find(own.begin(), own.end(), known.name) != own.end();
     if (columns.has(known.role) || (known.role <= Column::kOutput && !is_own)) continue;
@@ -147,8 +166,12 @@ Columns find_columns(const Names& names, std::span<const std::string_view> writt
     columns.set(known.role, index, written[index]);
   }
   columns.time_format = options.time_format;
-  if (columns.time_format == TimeFormat::kAuto)
-    columns.time_format = known_time_format(options.format, columns.name(Column::kTime));
+  if (columns.time_format == TimeFormat::kAuto) {
+    const bool mapped = !options.columns.name(Column::kTime).empty();
+    columns.time_format = known_time_format(mapped ? Format::kCsv : options.format, columns.name(Column::kTime));
+  }
+  if (options.format == Format::kLiteLlm)
+    columns.cache_hit = static_cast<std::size_t>(std::find(names.begin(), names.end(), "cache_hit") - names.begin());
   return columns;
 }
 
@@ -181,6 +204,7 @@ class CsvRowParser final : public RowParser {
 
   Parsed<void> parse(std::string_view line, TraceRow& row) override;
   [[nodiscard]] Format format() const override { return format_; }
+  [[nodiscard]] bool is_sorted() const override { return format_ != Format::kLiteLlm; }
   [[nodiscard]] std::uint32_t block_tokens() const override {
     return columns_.has(Column::kPrefixGroup) ? kPrefixBlockTokens : Workload{}.block_tokens;
   }
@@ -228,18 +252,27 @@ Parsed<void> CsvRowParser::read_time(Fields fields, TraceRow& row) {
 }
 
 Parsed<void> CsvRowParser::read_tokens(Fields fields, TraceRow& row) const {
-  const auto input = parse_tokens(columns_.name(Column::kInput), field(fields, Column::kInput));
+  const std::uint32_t least = format_ == Format::kLiteLlm ? 0 : 1;
+  const auto input = parse_tokens(columns_.name(Column::kInput), field(fields, Column::kInput), least);
   if (!input) return wrong(input.error());
-  const auto output = parse_tokens(columns_.name(Column::kOutput), field(fields, Column::kOutput));
+  const auto output = parse_tokens(columns_.name(Column::kOutput), field(fields, Column::kOutput), least);
   if (!output) return wrong(output.error());
   row.input_tokens = *input;
   row.output_tokens = *output;
+  if (*input == 0 || *output == 0) {
+    row.is_request = false;
+    row.fault = fmt::format("{} prompt tokens and {} output tokens", *input, *output);
+  } else if (columns_.cache_hit < fields.size() && normalized(fields[columns_.cache_hit].substr(0, 4)) == "true") {
+    row.is_request = false;
+    row.fault = "was answered from the cache of LiteLLM";
+  }
   return {};
 }
 
 Parsed<void> CsvRowParser::read_names(Fields fields, TraceRow& row) const {
-  for (const auto& [role, to] : {std::pair{Column::kTenant, &row.tenant}, std::pair{Column::kSession, &row.session},
-                                 std::pair{Column::kPrefixGroup, &row.prefix_group}}) {
+  for (const auto& [role, to] :
+       {std::pair{Column::kTenant, &row.tenant}, std::pair{Column::kSession, &row.session},
+        std::pair{Column::kPrefixGroup, &row.prefix_group}, std::pair{Column::kModel, &row.model}}) {
     if (!columns_.has(role)) continue;
     const auto name = parse_name(columns_.name(role), field(fields, role));
     if (!name) return wrong(name.error());
@@ -358,7 +391,7 @@ core::Result<std::unique_ptr<RowParser>> csv_row_parser(const std::string& place
   if (!fields) return core::invalid_input(place, fields.error());
   const Names names = normalized_names(*fields);
   TableOptions known = options;
-  if (options.format == Format::kAuto) known.format = options.columns.empty() ? format_of(names) : Format::kCsv;
+  if (options.format == Format::kAuto) known.format = format_of(names);
   Columns columns = find_columns(names, *fields, known);
   if (auto good = check_header(place, names, *fields, columns, known); !good) return tl::make_unexpected(good.error());
   if (columns.time_format == TimeFormat::kAuto && options.wanted == Wanted::kRequests)

@@ -24,14 +24,14 @@ inline constexpr std::uint32_t kPrefixTokensMax = 1'000'000;
 // What a table is read with.
 struct TableOptions {
   Format format = Format::kAuto;
-  ColumnMapping columns;
+  ColumnMapping columns{};
   TimeFormat time_format = TimeFormat::kAuto;
   Wanted wanted = Wanted::kRequests;
 };
 
 // `place` is the location of the header, for messages, and `sample` has the first rows, which tell the format of times.
-// With Format::kAuto the columns determine the format. Missing or duplicate columns, and times whose format is in doubt,
-// are errors.
+// With Format::kAuto the columns determine the format. Missing or duplicate columns, and times whose format is in
+// doubt, are errors.
 [[nodiscard]] core::Result<std::unique_ptr<RowParser>> csv_row_parser(const std::string& place, std::string_view header,
                                                                       std::span<const std::string_view> sample,
                                                                       const TableOptions& options);

@@ -56,7 +56,7 @@ TEST(ForeignTable, UnknownColumnsAreListedWithACommandThatMapsThem) {
             "--columns 'time=COLUMN,input=in,\"output=out, all\"'");
   EXPECT_EQ(message_of("100,20,3\n200,30,4\n"),
             "t.csv:1: unknown trace format: \"100,20,3\"; known are mooncake, azure2023, azure2024, burstgpt, csv, "
-            "ledger");
+            "ledger, recorded, litellm");
 }
 
 TEST(ForeignTable, IsReadByTheMappingThatIsSuggested) {
@@ -120,7 +120,7 @@ TEST(ColumnMapping, IsReadAndWrittenBack) {
             "\"Request Time\" is not VALUE=COLUMN; write time=COLUMN,input=COLUMN,output=COLUMN");
   EXPECT_EQ(mapping_error("when=a"),
             "unknown value \"when\"; use time, input, output, tenant, session, class, priority, streamed, "
-            "prefix_group, prefix_tokens");
+            "prefix_group, prefix_tokens, model");
   EXPECT_EQ(mapping_error("time= "), "time has no column; write time=COLUMN,input=COLUMN,output=COLUMN");
   EXPECT_EQ(mapping_error("time=a,time=b"), "time is given twice");
 }
@@ -141,7 +141,7 @@ TEST(TraceTimes, WithoutAUnitMustBeConfirmed) {
   EXPECT_EQ(
       message_of(text),
       "t.csv:1: column \"timestamp\": times 0, 270, 810 have no unit; as milliseconds they would be 2.47 requests "
-      "per second; the guess is ms: confirm it with --time-format ms, or give s, us or ns");
+      "per second; the guess is ms: confirm it with --time-format ms, or give s, ms, us or ns");
   EXPECT_EQ(arrivals_of(text, mapped("time=timestamp", TimeFormat::kMilliseconds)),
             (Durations{seconds{0}, milliseconds{270}, milliseconds{810}}));
   EXPECT_EQ(arrivals_of(text, mapped("time=timestamp", TimeFormat::kSeconds)),
@@ -167,7 +167,7 @@ TEST(TraceTimes, TheOrderOfDayAndMonthMustBeConfirmedUnlessADayTellsIt) {
   };
   EXPECT_EQ(arrivals_of(table("18/11/2026 09:00:00", "18/11/2026 11:00:00"), {}), (Durations{hours{0}, hours{2}}));
   EXPECT_EQ(arrivals_of(table("11/12/2026 09:00:00", "11/13/2026 09:00:00"), {}), (Durations{hours{0}, hours{24}}));
-  EXPECT_EQ(arrivals_of(table("11/18/2026, 9:00:00 AM", "11/18/2026, 1:00:00 PM"), {}),
+  EXPECT_EQ(arrivals_of(table("\"11/18/2026, 9:00:00 AM\"", "\"11/18/2026, 1:00:00 PM\""), {}),
             (Durations{hours{0}, hours{4}}));
   EXPECT_EQ(message_of(table("03/11/2026 09:00:00", "04/11/2026 09:00:00")),
             "t.csv:1: column \"timestamp\": the order of day and month in 03/11/2026 09:00:00, 04/11/2026 09:00:00 is "

@@ -13,8 +13,9 @@
 #include "workload/byte_source.h"
 #include "workload/csv_rows.h"
 #include "workload/decompress.h"
+#include "workload/json_array.h"
+#include "workload/json_rows.h"
 #include "workload/line_reader.h"
-#include "workload/mooncake.h"
 #include "workload/row_source.h"
 #include "workload/trace_builder.h"
 #include "workload/trace_row.h"
@@ -24,8 +25,8 @@ namespace {
 
 using core::invalid_input;
 
-constexpr std::array<std::string_view, 7> kFormatNames = {"auto",     "mooncake", "azure2023", "azure2024",
-                                                          "burstgpt", "csv",      "ledger"};  // Indexed by Format.
+constexpr std::array<std::string_view, 9> kFormatNames = {"auto", "mooncake", "azure2023", "azure2024", "burstgpt",
+                                                          "csv",  "ledger",   "recorded",  "litellm"};  // By Format.
 constexpr std::size_t kRememberedFaults = 10;
 constexpr std::string_view kSkipHint = "correct the row, or skip such rows with --skip-bad-rows";
 
@@ -50,7 +51,8 @@ class Trace {
   static core::Result<Trace> open(std::string name, std::unique_ptr<ByteSource> source, const TableOptions& options) {
     auto unpacked = decompress(name, std::move(source));
     if (!unpacked) return tl::make_unexpected(unpacked.error());
-    Trace trace{LineReader{std::move(name), std::move(*unpacked)}};
+    auto lines = json_array_lines(name, std::move(*unpacked));
+    Trace trace{LineReader{std::move(name), std::move(lines)}};
     const auto line = trace.lines_.next();
     if (!line) return tl::make_unexpected(line.error());
     if (!*line) return invalid_input(trace.name(), "holds no request", "the file is empty");
@@ -72,7 +74,7 @@ class Trace {
     line_ = lines_.line();
     return line;
   }
-  [[nodiscard]] RowParser& parser() { return *parser_; }
+  [[nodiscard]] RowParser& parser() const { return *parser_; }
   [[nodiscard]] std::string place() const { return fmt::format("{}:{}", name(), line_); }
   [[nodiscard]] const std::string& name() const { return lines_.name(); }
 
@@ -107,7 +109,8 @@ class Trace {
     if (options.format == Format::kLedger)
       return invalid_input(name(), "is no SQLite database, as a ledger is", "leave --format out");
     const bool is_json = trimmed(first_line).starts_with('{');
-    if (options.format == Format::kMooncake || (options.format == Format::kAuto && is_json)) {
+    const bool is_table = options.format == Format::kAuto || options.format == Format::kLiteLlm;
+    if (is_table ? is_json : is_json_format(options.format)) {
       if (!options.columns.empty())
         return invalid_input(place(), "--columns maps the columns of a table, and this trace has JSON objects",
                              "rename their keys to timestamp, input_length and output_length");
@@ -115,7 +118,9 @@ class Trace {
         return invalid_input(place(),
                              "holds a whole session with relative times; the arrival time of the session is missing",
                              "write one object for each request, with the timestamp of its arrival");
-      parser_ = mooncake_row_parser(options.wanted, options.time_format);
+      JsonFormat json = is_json ? json_format_of(first_line) : JsonFormat{};
+      if (options.format != Format::kAuto) json.format = options.format;
+      parser_ = json_row_parser(json, options.wanted, options.time_format);
       return {};
     }
     if (options.format == Format::kAuto && options.columns.empty() && !looks_like_header(first_line))
@@ -228,7 +233,8 @@ core::Result<Workload> build(const std::string& name, RowSource& rows, const Rea
 
 core::Result<Workload> read(const std::string& name, std::unique_ptr<ByteSource> source, const ReadOptions& options,
                             ReadReport& report) {
-  auto trace = Trace::open(name, std::move(source), {options.format, options.columns, options.time_format});
+  auto trace =
+      Trace::open(name, std::move(source), {options.format, options.columns, options.time_format, Wanted::kRequests});
   if (!trace) return tl::make_unexpected(trace.error());
   TraceRows rows{std::move(*trace)};
   return build(name, rows, options, report);
@@ -279,7 +285,7 @@ core::Result<Workload> read_workload_rows(const std::string& name, RowSource& ro
 core::Result<std::vector<LengthPair>> read_lengths(const std::string& path) {
   auto file = open_file(path);
   if (!file) return tl::make_unexpected(file.error());
-  auto trace = Trace::open(path, std::move(*file), TableOptions{.wanted = Wanted::kLengths});
+  auto trace = Trace::open(path, std::move(*file), {Format::kAuto, {}, TimeFormat::kAuto, Wanted::kLengths});
   if (!trace) return tl::make_unexpected(trace.error());
   std::vector<LengthPair> pairs;
   TraceRow row;
@@ -290,6 +296,7 @@ core::Result<std::vector<LengthPair>> read_lengths(const std::string& path) {
     if (auto good = trace->parser().parse(**line, row); !good) return invalid_input(trace->place(), good.error());
     if (pairs.size() == ReadOptions{}.requests_max)
       return invalid_input(trace->place(), fmt::format("holds more than {} pairs of lengths", pairs.size()));
+    if (!row.fault.empty()) continue;
     pairs.push_back({row.input_tokens, row.output_tokens});
   }
   if (pairs.empty()) return invalid_input(path, "holds no lengths", "nothing follows the header");

@@ -24,6 +24,8 @@ enum class Format : std::uint8_t {
   kBurstGpt,   // CSV: Timestamp (s), [Session ID, Elapsed time,] Model, Request tokens, Response tokens, ….
   kCsv,        // CSV: a time column, input and output tokens, optional tenant, session, prefix, class, priority.
   kLedger,     // The ledger of a gateway, an SQLite database.
+  kRecorded,   // JSONL that a gateway records: as Mooncake's, with model, tenant, class and block_tokens.
+  kLiteLlm,    // Spend logs of LiteLLM, JSON or CSV: startTime, prompt_tokens, completion_tokens, model, team_id, ….
 };
 [[nodiscard]] std::string_view name_of(Format format);  // Returns "auto", "mooncake", "azure2023", ….
 [[nodiscard]] std::span<const std::string_view> format_names();
@@ -33,9 +35,9 @@ inline constexpr std::string_view kAllModels = "all";
 
 struct ReadOptions {
   Format format = Format::kAuto;
-  ColumnMapping columns;  // Of a table whose columns have other names than the usual ones.
+  ColumnMapping columns{};  // Of a table whose columns have other names than the usual ones.
   TimeFormat time_format = TimeFormat::kAuto;
-  std::string model;  // Only requests of this model, or kAllModels; empty: the trace must have one model.
+  std::string model{};  // Only requests of this model, or kAllModels; empty: the trace must have one model.
   bool skip_bad_rows = false;
   core::Duration from{};               // Relative to the trace's first arrival; earlier requests are skipped.
   std::optional<core::Duration> to{};  // Requests at or after this time are skipped.

@@ -18,8 +18,8 @@ class RowSource {
   RowSource(const RowSource&) = delete;
   RowSource& operator=(const RowSource&) = delete;
 
-  // Overwrites all of `row`, whose views are valid until the next call; `row.fault` tells what is wrong with it. Returns
-  // false after the last row.
+  // Overwrites all of `row`, whose views are valid until the next call; `row.fault` tells what is wrong with it.
+  // Returns false after the last row.
   [[nodiscard]] virtual core::Result<bool> next(TraceRow& row) = 0;
   [[nodiscard]] virtual std::string place() const = 0;  // Of the latest row, for messages.
   [[nodiscard]] virtual Format format() const = 0;      // Final after the first valid row.

@@ -15,8 +15,8 @@
 namespace penstock::workload {
 namespace {
 
-constexpr std::array<std::string_view, kTimeFormats> kNames = {"auto", "s",   "ms",         "us",
-                                                               "ns",   "iso", "dd/mm/yyyy", "mm/dd/yyyy"};
+constexpr std::array<std::string_view, kTimeFormats> kTimeFormatNames = {"auto", "s",   "ms",         "us",
+                                                                         "ns",   "iso", "dd/mm/yyyy", "mm/dd/yyyy"};
 
 struct Unit {
   TimeFormat format;
@@ -104,7 +104,7 @@ TimeGuess guess_order(std::span<const std::string_view> texts) {
 
 }  // namespace
 
-std::string_view to_string(TimeFormat format) { return kNames[static_cast<std::size_t>(format)]; }
+std::string_view to_string(TimeFormat format) { return kTimeFormatNames[static_cast<std::size_t>(format)]; }
 
 Parsed<core::Duration> parse_trace_time(std::string_view column, std::string_view text, TimeFormat format) {
   switch (format) {

@@ -4,6 +4,7 @@
 import gzip
 import json
 import lzma
+import shlex
 
 import cli_testing
 from cli_testing import CliTest, azure, mooncake
@@ -13,7 +14,7 @@ OUTPUTS = ["--json", "out.json", "--csv", "out.csv", "--html", "out.html"]
 
 class BadTraces(CliTest):
     def assert_trace_refused(self, name, content, says, *flags):
-        self.assert_refused("replay", self.write(name, content), "--policy", "static", *OUTPUTS, *flags, says=says)
+        return self.assert_refused("replay", self.write(name, content), "--policy", "static", *OUTPUTS, *flags, says=says)
 
     def test_unknown_format(self):
         self.assert_trace_refused("trace.xml", "<requests/>\n<request/>\n", "trace.xml")
@@ -33,6 +34,20 @@ class BadTraces(CliTest):
     def test_negative_length(self):
         self.assert_trace_refused("negative.jsonl", mooncake(2) + json.dumps(
             {"timestamp": 9000, "input_length": -5, "output_length": 3, "hash_ids": [1]}) + "\n", "negative.jsonl:3: ")
+
+    def test_foreign_columns_name_the_option_that_reads_them(self):
+        foreign = "Request Time;Prompt Tok;Completion Tok\n18/11/2026 09:00:00;100;20\n18/11/2026 09:00:05;90;30\n"
+        message = self.assert_trace_refused("foreign.csv", foreign, "foreign.csv:1: unknown columns")
+        options = shlex.split(message[message.index("--columns"):])
+        read = self.run_program("workload", "foreign.csv", *options, "--json")
+        self.assertEqual(json.loads(read.stdout)["workloads"][0]["span_s"], 5)
+
+    def test_times_in_doubt_name_the_option_that_confirms_the_guess(self):
+        doubtful = "timestamp,input_tokens,output_tokens\n0,100,20\n250,90,30\n"
+        message = self.assert_trace_refused("doubtful.csv", doubtful, "the guess is ms")
+        options = message[message.index("--time-format"):].split(",")[0].split()
+        read = self.run_program("workload", "doubtful.csv", *options, "--json")
+        self.assertEqual(json.loads(read.stdout)["workloads"][0]["span_s"], 0.25)
 
     def test_times_that_go_back(self):
         self.assert_trace_refused("back.csv", azure(["2023-11-16 18:17:03.1,10,5", "2023-11-16 18:17:02.1,10,5"]), "back.csv:3: ")
