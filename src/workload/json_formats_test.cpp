@@ -94,8 +94,8 @@ TEST(LiteLlmSpendLogs, AreReadAsAnArray) {
   EXPECT_EQ(read->requests[1].arrival, core::kStart + milliseconds{2250});
   EXPECT_EQ(read->requests[1].output_tokens, 30U);
   EXPECT_EQ(read->tenants, (std::vector<std::string>{"search", "default"}));
-  EXPECT_EQ(report.skipped, (std::vector<std::string>{"t.csv:13: 0 prompt tokens and 0 output tokens",
-                                                      "t.csv:14: was answered from the cache of LiteLLM"}));
+  EXPECT_EQ(report.skipped, (std::vector<std::string>{"t.csv:12: 0 prompt tokens and 0 output tokens",
+                                                      "t.csv:13: was answered from the cache of LiteLLM"}));
 }
 
 TEST(LiteLlmSpendLogs, AreReadAsATable) {
