@@ -18,7 +18,11 @@ function renderChips() {
   byId('compare-with').hidden = report.results.length < 2;
 }
 
-const perMillion = r => r.gpu_usd_per_1m_tokens ?? {};
+// Prompt tokens cost little: two digits that count.
+function perMillion(result, kind) {
+  const value = result.gpu_usd_per_1m_tokens?.[kind];
+  return (known(value) && value < .995 ? String(Number(value.toPrecision(2))) : quantity(value)) + SPACE + 'USD';
+}
 
 // [name, value, note, the rival's value]
 function metrics(r) {
@@ -29,8 +33,8 @@ function metrics(r) {
     ['TTFT p95', milliseconds(r.ttft_ms.p95), slowest(r.ttft_ms, slo.ttft_ms)],
     ['ITL p95', milliseconds(r.itl_ms.p95), slowest(r.itl_ms, slo.itl_ms)],
     ['GPU-hours', quantity(r.gpu_hours), `${quantity(r.mean_replicas)} replicas on average, ${r.peak_replicas} at most; GPU cost ${quantity(r.cost)} USD`],
-    ['GPU cost per 1M tokens', `${quantity(perMillion(r).output)} USD`, `output tokens; input ${quantity(perMillion(r).input)} USD; ` +
-      `within the SLO ${quantity(perMillion(r).output_at_slo)} and ${quantity(perMillion(r).input_at_slo)} USD`],
+    ['GPU cost per 1M output', perMillion(r, 'output'),
+      `input tokens ${perMillion(r, 'input')}; within the SLO alone ${perMillion(r, 'output_at_slo')} and ${perMillion(r, 'input_at_slo')}`],
     ['Goodput', `${quantity(r.goodput_rps)}/s`, `of ${quantity(r.requests / r.duration_s)} requests/s; ${count(r.failed)} failed`],
     ['Decisions', count(r.scaling_actions), `${count(r.direction_changes)} ${r.direction_changes === 1 ? 'reversal' : 'reversals'} of direction`],
     ['Cache hits', share(r.prefix_hit_ratio), `of prompt tokens; ${count(r.preemptions)} preemptions`],
