@@ -94,6 +94,7 @@ void add_pool(Table& table, simulation::PoolSpec& pool) {
 }
 
 void add_engine(Table& table, engine::EngineConfig& engine, std::string& step_time_model) {
+  using engine::IterationOrder;
   using engine::IterationRules;
   using engine::PreemptionOrder;
   using engine::QueueOrder;
@@ -102,6 +103,11 @@ void add_engine(Table& table, engine::EngineConfig& engine, std::string& step_ti
       .add({"engine.model", "--engine", "step-time model: polynomial, linear:…, roofline:… or a measured profile"},
            text(step_time_model))
       .placeholder("MODEL");
+  table.add(
+      {"engine.iteration_order", "--iteration-order",
+       "mixed: prompts beside decoding sequences, as vLLM; prefill-first: alone while the sequences wait, as SGLang"},
+      named_choice(engine.iteration_order,
+                   {{"mixed", IterationOrder::kMixed}, {"prefill-first", IterationOrder::kPrefillFirst}}));
   table.add(
       {"engine.iteration_rules", "--iteration-rules",
        "whose replay the iterations are timed like: dynamo-1.6, or dynamo-1.3 with one decode step more per prompt"},

@@ -20,6 +20,12 @@ enum class PreemptionOrder : std::uint8_t {
   kPriority,       // The lowest priority, then the sequence that was admitted last.
 };
 
+// What an iteration computes while prompts wait and sequences decode.
+enum class IterationOrder : std::uint8_t {
+  kMixed,         // Decoding sequences and parts of prompts together, like vLLM.
+  kPrefillFirst,  // Prompts alone, as long as any can be admitted; the sequences wait for them, like SGLang.
+};
+
 // Which release of NVIDIA Dynamo's replay the iterations are timed like.
 enum class IterationRules : std::uint8_t {
   kDynamo16,  // A prompt's first token takes no time beside the prompt's. Decode time follows the sequences' lengths.
@@ -36,6 +42,7 @@ struct EngineConfig {
   // If false, a prompt is computed in a single iteration and waits until it fits into one.
   bool chunked_prefill = true;
   bool prefix_caching = true;
+  IterationOrder iteration_order = IterationOrder::kMixed;
   IterationRules iteration_rules = IterationRules::kDynamo16;
   double watermark = 0.0;  // Share of blocks that must stay free when a request is admitted.
   QueueOrder queue_order = QueueOrder::kFcfs;

@@ -28,7 +28,11 @@ class DecodingSequences {
   void advance(std::uint32_t steps) {
     step_ += steps;
     context_tokens_ += std::uint64_t{size_} * steps;
+    remaining_tokens_ -= std::uint64_t{size_} * steps;
   }
+  // Tokens that the sequences have generated, and those that they will still generate.
+  [[nodiscard]] std::uint64_t generated_tokens() const { return context_tokens_ - input_tokens_; }
+  [[nodiscard]] std::uint64_t remaining_tokens() const { return remaining_tokens_; }
 
   // The tokens of the sequence so far are known. All of them but the last one are in the cache.
   void enter(Slot slot) {
@@ -38,12 +42,16 @@ class DecodingSequences {
     finishes_.push({sequence.finish_step, slot});
     ++size_;
     context_tokens_ += std::uint64_t{sequence.request.input_tokens} + sequence.generated;
+    input_tokens_ += sequence.request.input_tokens;
+    remaining_tokens_ += sequence.finish_step - step_;
     crossings_.add(sequence);
   }
   // The caller changes the phase afterwards.
   void leave(const Sequence& sequence) {
     --size_;
     context_tokens_ -= std::uint64_t{sequence.request.input_tokens} + sequence.generated_at(step_);
+    input_tokens_ -= sequence.request.input_tokens;
+    remaining_tokens_ -= sequence.finish_step - step_;
     crossings_.remove(sequence);
   }
 
@@ -82,7 +90,7 @@ class DecodingSequences {
   SequenceTable& sequences_;
   BlockCrossings crossings_;
   std::priority_queue<Finish, std::vector<Finish>, std::greater<>> finishes_;
-  std::uint64_t step_ = 0, context_tokens_ = 0;
+  std::uint64_t step_ = 0, context_tokens_ = 0, input_tokens_ = 0, remaining_tokens_ = 0;
   std::uint32_t size_ = 0;
 };
 

@@ -6,6 +6,35 @@
 
 namespace penstock::engine {
 
+namespace {
+
+double share_of(std::uint64_t part, std::uint64_t whole) {
+  return whole == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(whole);
+}
+
+void add_queue(const WaitingQueue& waiting, const PrefillBacklog& backlog, EngineState& state) {
+  state.waiting = static_cast<std::uint32_t>(waiting.size());
+  state.preempted = waiting.preempted();
+  state.waiting_prefill_tokens = backlog.tokens;
+  state.waiting_prefill_squared = backlog.squared;
+  if (!waiting.empty()) state.oldest_waiting = waiting.oldest();
+}
+
+void add_cache(const KvCache& cache, std::uint32_t block_tokens, EngineState& state) {
+  state.active_kv_tokens = std::uint64_t{cache.active()} * block_tokens;
+  state.total_kv_tokens = std::uint64_t{cache.total()} * block_tokens;
+  state.evictions = cache.evictions();
+}
+
+void add_totals(const EngineTotals& totals, EngineState& state) {
+  state.prompt_tokens = totals.prompt;
+  state.prefix_hit_tokens = totals.prefix_hit;
+  state.completed = totals.completed;
+  state.preemptions = totals.preemptions;
+}
+
+}  // namespace
+
 bool can_fit(const EngineConfig& config, const EngineRequest& request) {
   const std::uint64_t tokens = std::uint64_t{request.input_tokens} + request.output_tokens - 1;
   const std::uint64_t blocks = (tokens + config.block_tokens - 1) / config.block_tokens;
@@ -51,7 +80,7 @@ void Engine::advance(core::Instant now, std::vector<EngineEvent>& events) {
   if (in_pass_) end_pass(now, events);
   if (now < hung_until_) {
     in_pass_ = false;
-    pause_ += hung_until_ - now;
+    token_gaps_.pause(hung_until_ - now);
     next_event_ = hung_until_;
     return;
   }
@@ -59,13 +88,9 @@ void Engine::advance(core::Instant now, std::vector<EngineEvent>& events) {
 }
 
 void Engine::release_held(std::uint32_t request, core::Instant now) {
-  const auto found =
-      std::find_if(held_.begin(), held_.end(), [&](Slot slot) { return sequences_[slot].request.request == request; });
-  PENSTOCK_ASSERT(found != held_.end(), "only a held request is released");
-  const Slot slot = *found;
-  held_.erase(found);
-  Sequence& sequence = sequences_[slot];
-  blocks_.release_completed(sequence);
+  const Slot slot = sequences_.find(request);
+  PENSTOCK_ASSERT(std::erase(held_, slot) == 1, "only a held request is released");
+  blocks_.release_completed(sequences_[slot]);
   sequences_.free(slot);
   if (!in_pass_ && next_event_ == core::kNever && !waiting_.empty()) next_event_ = std::max(now, hung_until_);
 }
@@ -105,30 +130,18 @@ std::uint64_t Engine::steps_done(core::Instant now) const {
 EngineState Engine::state(core::Instant now) const {
   EngineState state;
   state.iterations = iterations_;
+  add_queue(waiting_, backlog_, state);
+  add_cache(cache_, config_.block_tokens, state);
+  add_totals(totals_, state);
   const std::uint64_t done = in_pass_ ? run_.add_done(timer_, now, state.iterations) : 0;
-  state.waiting = static_cast<std::uint32_t>(waiting_.size());
   state.running = sequences_.running();
-  state.preempted = waiting_.preempted();
-  state.waiting_prefill_tokens = backlog_.tokens;
-  state.waiting_prefill_squared = backlog_.squared;
   if (prefilling_ != kNoSlot)
     state.inflight_prefill_tokens = sequences_[prefilling_].known - sequences_[prefilling_].computed;
   state.decoding_kv_tokens = decoding_.context_tokens() + decoding_.size() * done;
   state.preempted_kv_tokens = preempted_kv_tokens_;
-  state.active_kv_tokens = std::uint64_t{cache_.active()} * config_.block_tokens;
-  state.total_kv_tokens = std::uint64_t{cache_.total()} * config_.block_tokens;
-  state.prompt_tokens = prompt_tokens_;
-  state.prefix_hit_tokens = hit_tokens_;
-  state.generated_tokens = generated_ + decoding_.size() * done;
-  state.completed = completed_;
-  state.preemptions = preemptions_;
-  state.evictions = cache_.evictions();
-  state.steps = decoding_.step() + done;
-  if (decoding_.step() > 0) {
-    state.batch_merge_efficiency = static_cast<double>(filled_slots_) / static_cast<double>(decoding_.step()) /
-                                   static_cast<double>(config_.max_sequences);
-  }
-  if (!waiting_.empty()) state.oldest_waiting = waiting_.oldest();
+  state.generated_tokens = totals_.generated + decoding_.size() * done;
+  state.steps = state.iterations.steps();
+  state.batch_merge_efficiency = share_of(totals_.filled_slots, iterations_.steps() * config_.max_sequences);
   return state;
 }
 
@@ -136,15 +149,16 @@ EngineState Engine::state(core::Instant now) const {
 
 void Engine::preempt(Slot slot) {
   Sequence& sequence = sequences_[slot];
-  ++preemptions_;
+  ++totals_.preemptions;
   if (sequence.phase == Phase::kDecode) {
     decoding_.leave(sequence);
     const std::uint32_t generated = sequence.generated_at(decoding_.step());
     const std::uint64_t computed = std::uint64_t{sequence.request.input_tokens} + generated - 1;
     sequence.generated = generated;
-    sequence.last_token_at = pass_start_;
     blocks_.release(sequence, computed, blocks_.blocks_for(computed + (grown_ ? 1 : 0)), true);
-    std::erase(arriving_, slot);
+    if (std::erase(arriving_, slot) == 0) sequence.last_token_at = pass_start_;
+    const std::uint64_t others = decoding_.generated_tokens();
+    reserve_.preempt(decoding_.size(), others, others + decoding_.remaining_tokens());
   } else {
     blocks_.release(sequence, sequence.computed, sequence.prompt_blocks(), true);
     prefilling_ = kNoSlot;

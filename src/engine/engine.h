@@ -6,9 +6,9 @@
 #include <optional>
 #include <vector>
 
-#include "core/sketch.h"
 #include "core/time.h"
 #include "engine/config.h"
+#include "engine/decode_reserve.h"
 #include "engine/decoding_sequences.h"
 #include "engine/iteration_run.h"
 #include "engine/iteration_timer.h"
@@ -18,6 +18,7 @@
 #include "engine/sequence_blocks.h"
 #include "engine/sequence_table.h"
 #include "engine/step_time.h"
+#include "engine/token_gaps.h"
 #include "engine/waiting_queue.h"
 
 namespace penstock::engine {
@@ -43,6 +44,12 @@ struct EngineEvent {
 [[nodiscard]] inline EngineEvent event_of(EngineEventKind kind, const Sequence& sequence, core::Instant at) {
   return {kind, sequence.request.request, at, sequence.cached_tokens, sequence.admitted_at};
 }
+
+struct EngineTotals {
+  std::uint64_t prompt = 0, prefix_hit = 0, generated = 0;  // Tokens.
+  std::uint64_t completed = 0, preemptions = 0;
+  std::uint64_t filled_slots = 0;  // Sequence slots that were filled, over all steps.
+};
 
 // Totals of the engine since its start, and its current state.
 struct EngineState {
@@ -118,7 +125,7 @@ class Engine {
   [[nodiscard]] std::vector<OpenRequest> open_requests(core::Instant now) const {
     return sequences_.open_requests(decoding_.step() + steps_done(now));
   }
-  [[nodiscard]] const core::QuantileSketch& token_gaps_ms() const { return token_gaps_ms_; }
+  [[nodiscard]] const core::QuantileSketch& token_gaps_ms() const { return token_gaps_.milliseconds(); }
   [[nodiscard]] KvCache& cache() { return cache_; }
   [[nodiscard]] const EngineConfig& config() const { return config_; }
 
@@ -129,6 +136,7 @@ class Engine {
 
   [[nodiscard]] std::uint64_t steps_done(core::Instant now) const;  // Of the run in progress.
   void begin_pass(core::Instant now);
+  bool compute_prompts(core::Instant now);       // With kPrefillFirst; returns whether there are any.
   bool grow_decodes();                           // Returns whether a sequence was preempted.
   bool continue_prefill(std::uint64_t& budget);  // Returns whether a sequence was preempted.
   void admit_waiting(core::Instant now, std::uint64_t& budget);
@@ -137,8 +145,8 @@ class Engine {
   void plan_run(bool preempted);
   void cut_run(core::Instant now);
   void end_pass(core::Instant now, std::vector<EngineEvent>& events);
+  void end_decodes(core::Instant now);
   void abort_cancelled();
-  void emit_tokens(core::Instant at, std::vector<EngineEvent>& events) const;
   void emit_joined(core::Instant at, std::vector<EngineEvent>& events);
   void complete(Slot slot, core::Instant at, std::vector<EngineEvent>& events);
   void preempt(Slot slot);
@@ -154,11 +162,14 @@ class Engine {
   IterationTimer timer_;
   PrefillShare prefill_share_;
   std::vector<Slot> held_;
-  Slot prefilling_ = kNoSlot;    // The sequence whose prompt is computed in part. It was admitted last.
-  std::vector<Slot> joining_;    // Their first token of this admission comes at the end of this pass.
-  std::vector<Slot> arriving_;   // They decode from this pass on, with KV that was computed elsewhere.
+  Slot prefilling_ = kNoSlot;  // The sequence whose prompt is computed in part. It was admitted last.
+  std::vector<Slot> joining_;  // Their first token of this admission comes at the end of this pass.
+  // Their last token came before the previous pass ended: their KV was computed elsewhere, or they waited for prompts.
+  std::vector<Slot> arriving_;
   std::vector<Slot> cancelled_;  // They leave at the end of this pass.
   bool grown_ = false;           // The blocks for this pass's tokens of decoding sequences are allocated.
+  bool decode_waits_ = false;    // This pass computes only prompts, by kPrefillFirst.
+  DecodeReserve reserve_;
 
   PrefillBacklog backlog_;
   std::uint64_t preempted_kv_tokens_ = 0;
@@ -169,12 +180,10 @@ class Engine {
   core::Instant next_event_ = core::kNever;
   double slow_factor_ = 1.0;  // Of iterations that begin later.
   core::Instant hung_until_;  // No iteration begins earlier.
-  core::Duration pause_{};    // Time before this pass in which the engine hung.
 
-  std::uint64_t prompt_tokens_ = 0, hit_tokens_ = 0, generated_ = 0, completed_ = 0, preemptions_ = 0,
-                filled_slots_ = 0;
+  EngineTotals totals_;
   IterationTotals iterations_;  // Of the steps done.
-  core::QuantileSketch token_gaps_ms_;
+  TokenGaps token_gaps_;
 };
 
 }  // namespace penstock::engine

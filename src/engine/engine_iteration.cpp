@@ -6,6 +6,16 @@
 #include "engine/engine.h"
 
 namespace penstock::engine {
+namespace {
+
+void emit_tokens(const SequenceTable& sequences, core::Instant at, std::vector<EngineEvent>& events) {
+  for (auto slot = sequences.first_running(); slot != SequenceTable::kNoSlot; slot = sequences[slot].next) {
+    const Sequence& sequence = sequences[slot];
+    if (sequence.phase == SequencePhase::kDecode) events.push_back(event_of(EngineEventKind::kToken, sequence, at));
+  }
+}
+
+}  // namespace
 
 // ---- the start of an iteration --------------------------------------------------------------------------------------
 
@@ -15,12 +25,14 @@ void Engine::begin_pass(core::Instant now) {
   pass_start_ = now;
   timer_.slow_down(slow_factor_);
   run_ = IterationRun{now};
-  if (sequences_.running() == 0 && waiting_.empty()) return;
+  if (sequences_.running() == 0 && waiting_.empty()) return reserve_.reset();
 
   if (prefill_share_.active())
     prefill_share_.update(now, static_cast<std::int64_t>(waiting_.size()), decoding_.size(),
                           static_cast<double>(cache_.active()) / cache_.total());
   grown_ = false;
+  decode_waits_ = config_.iteration_order == IterationOrder::kPrefillFirst && compute_prompts(now);
+  if (decode_waits_) return plan_run(false);
   bool preempted = grow_decodes();
   grown_ = true;
   std::uint64_t budget =
@@ -28,6 +40,21 @@ void Engine::begin_pass(core::Instant now) {
   if (prefilling_ != kNoSlot) preempted = continue_prefill(budget) || preempted;
   if (!preempted) admit_waiting(now, budget);
   plan_run(preempted);
+}
+
+bool Engine::compute_prompts(core::Instant now) {
+  decode_waits_ = true;
+  std::uint64_t budget = config_.max_batched_tokens;
+  if (prefilling_ == kNoSlot || !continue_prefill(budget)) admit_waiting(now, budget);
+  if (run_.shape.prefill_requests == 0) return false;
+  if (!arriving_.empty()) return true;
+  const core::Instant last_token_at = now - token_gaps_.take_pause();
+  for (Slot slot = sequences_.first_running(); slot != kNoSlot; slot = sequences_[slot].next) {
+    if (sequences_[slot].phase != Phase::kDecode) continue;
+    sequences_[slot].last_token_at = last_token_at;
+    arriving_.push_back(slot);
+  }
+  return true;
 }
 
 bool Engine::grow_decodes() {
@@ -71,24 +98,22 @@ bool Engine::admit(Slot slot, core::Instant now, std::uint64_t& budget) {
   Sequence& sequence = sequences_[slot];
   const EngineRequest& request = sequence.request;
   const bool arrives = request.prefilled && !sequence.admitted_before;
-  if (budget == 0) return false;
+  const bool prefill_first = config_.iteration_order == IterationOrder::kPrefillFirst;
+  if (budget == 0 || (prefill_first && arrives == decode_waits_)) return false;
 
   sequence.known = request.input_tokens + sequence.generated;
-  // One token at least is computed, or there is nothing to sample from; KV that was moved here is whole.
-  std::uint32_t limit = arrives ? blocks_.shareable_blocks(sequence) : (sequence.known - 1) / config_.block_tokens;
-  if (!sequence.admitted_before) limit = std::min(limit, blocks_.shareable_blocks(sequence));
-  const KvCache::Prefix prefix = blocks_.find_prefix(sequence, limit);
-
-  const bool crosses = arrives && request.input_tokens % config_.block_tokens == 0;
-  const std::uint32_t needed =
-      blocks_.blocks_for(sequence.known) - prefix.hits + prefix.inactive_hits + (crosses ? 1U : 0U);
-  if (needed + config_.watermark_blocks() > cache_.available()) return false;
-  const std::uint32_t cached = prefix.hits * config_.block_tokens;
+  const AdmissionNeed need = blocks_.need_of(sequence, arrives);
+  std::uint32_t kept = config_.watermark_blocks();
+  if (prefill_first && sequences_.running() > 0)
+    kept +=
+        blocks_.blocks_for(reserve_.tokens(decoding_.remaining_tokens()) + request.output_tokens - sequence.generated);
+  if (need.blocks + kept > cache_.available()) return false;
+  const std::uint32_t cached = need.hits * config_.block_tokens;
   const std::uint32_t remaining = arrives ? 0 : sequence.known - cached;
   if (!config_.chunked_prefill && remaining > budget) return false;
 
   waiting_.pop_head(now);
-  blocks_.acquire_prefix(sequence, prefix.hits);
+  blocks_.acquire_prefix(sequence, need.hits);
   sequence.computed = cached;
   if (sequence.admitted_before) {
     preempted_kv_tokens_ -= sequence.known;
@@ -98,8 +123,8 @@ bool Engine::admit(Slot slot, core::Instant now, std::uint64_t& budget) {
     sequence.cached_tokens = arrives ? 0 : cached;
     if (!arrives) {
       backlog_.remove(request.input_tokens);
-      prompt_tokens_ += request.input_tokens;
-      hit_tokens_ += cached;
+      totals_.prompt += request.input_tokens;
+      totals_.prefix_hit += cached;
     }
   }
   sequences_.link_running(slot);
@@ -110,7 +135,7 @@ bool Engine::admit(Slot slot, core::Instant now, std::uint64_t& budget) {
     sequence.joined_step = decoding_.step();
     arriving_.push_back(slot);
     decoding_.enter(slot);
-    if (crosses) cache_.allocate_private(1);
+    if (need.crosses) cache_.allocate_private(1);
     --budget;
     return true;
   }
@@ -138,7 +163,7 @@ void Engine::schedule_chunk(Sequence& sequence, std::uint32_t tokens) {
 
 void Engine::plan_run(bool preempted) {
   StepShape& shape = run_.shape;
-  run_.add_decodes(decoding_.size(), decoding_.context_tokens());
+  if (!decode_waits_) run_.add_decodes(decoding_.size(), decoding_.context_tokens());
   shape.dynamo_13 = config_.iteration_rules == IterationRules::kDynamo13;
   for (const Slot slot : joining_) {
     if (shape.dynamo_13) run_.add_decodes(1, sequences_[slot].known);
@@ -150,8 +175,9 @@ void Engine::plan_run(bool preempted) {
   std::uint32_t steps = 1;
   core::Duration limit = core::Duration::max();
   run_.mergeable = merge_steps_ && shape.prefill_requests == 0 && arriving_.empty() && !preempted;
-  // Where the order of the queue moves with time, each boundary may have another head.
-  if (waiting_.reorders() && !waiting_.empty() && sequences_.running() < config_.max_sequences) run_.mergeable = false;
+  // Where the order of the queue or the reserve moves with time, the head may be another or be admitted each time.
+  const bool may_change = waiting_.reorders() || config_.iteration_order == IterationOrder::kPrefillFirst;
+  if (may_change && !waiting_.empty() && sequences_.running() < config_.max_sequences) run_.mergeable = false;
   if (run_.mergeable) {
     steps = decoding_.steps_to_change();
     if (prefill_share_.active()) limit = prefill_share_.next_update() - run_.start;
@@ -170,27 +196,26 @@ void Engine::cut_run(core::Instant now) {
 // ---- the end of an iteration ---------------------------------------------------------------------------------------
 
 void Engine::end_pass(core::Instant now, std::vector<EngineEvent>& events) {
-  const std::uint32_t steps = run_.steps;
-  const double gap_ms = core::to_milliseconds(run_.time) / steps;
-  const auto arrived = static_cast<std::uint32_t>(arriving_.size());
-  const std::uint64_t decoded = decoding_.size() - arrived;
-  const bool paused = pause_ > core::Duration{};
-  token_gaps_ms_.add(gap_ms, decoded * (paused ? steps - 1 : steps));
-  if (paused) token_gaps_ms_.add(gap_ms + core::to_milliseconds(std::exchange(pause_, {})), decoded);
-  for (const Slot slot : arriving_) token_gaps_ms_.add(core::to_milliseconds(now - sequences_[slot].last_token_at));
-  arriving_.clear();
-
-  decoding_.advance(steps);
-  add_run(iterations_, run_.shape, steps, run_.time);
-  generated_ += std::uint64_t{decoding_.size()} * steps;
-  filled_slots_ += (std::uint64_t{decoding_.size()} + joining_.size()) * steps;
-  if (follow_) last_iteration_ = run_.detail(sequences_, decoding_.step());
+  if (!decode_waits_) end_decodes(now);
+  add_run(iterations_, run_.shape, run_.steps, run_.time);
+  totals_.filled_slots += joining_.size();
+  if (follow_) last_iteration_ = run_.detail(sequences_, decoding_.step(), decode_waits_);
   if (!cancelled_.empty()) abort_cancelled();
-  if (follow_) emit_tokens(now, events);
+  if (follow_ && !decode_waits_) emit_tokens(sequences_, now, events);
 
   for (Slot slot = decoding_.take_finished(); slot != kNoSlot; slot = decoding_.take_finished())
     complete(slot, now, events);
   emit_joined(now, events);
+}
+
+void Engine::end_decodes(core::Instant now) {
+  token_gaps_.add_run(decoding_.size() - arriving_.size(), run_.steps, run_.time);
+  for (const Slot slot : arriving_) token_gaps_.add(now - sequences_[slot].last_token_at);
+  arriving_.clear();
+  decoding_.advance(run_.steps);
+  reserve_.decode(run_.steps);
+  totals_.generated += std::uint64_t{decoding_.size()} * run_.steps;
+  totals_.filled_slots += std::uint64_t{decoding_.size()} * run_.steps;
 }
 
 // The last iteration of cancelled requests is over; its tokens are dropped.
@@ -199,25 +224,19 @@ void Engine::abort_cancelled() {
     Sequence& sequence = sequences_[slot];
     if (sequence.phase == Phase::kDecode) {
       decoding_.leave(sequence);
+      std::erase(arriving_, slot);
       const std::uint64_t computed =
           std::uint64_t{sequence.request.input_tokens} + sequence.generated_at(decoding_.step()) - 1;
       blocks_.release(sequence, computed, blocks_.blocks_for(computed), false);
     } else {
       blocks_.release(sequence, sequence.computed, sequence.prompt_blocks(), false);
-      generated_ += std::erase(joining_, slot);
+      totals_.generated += std::erase(joining_, slot);
       if (prefilling_ == slot) prefilling_ = kNoSlot;
     }
     sequences_.unlink_running(slot);
     sequences_.free(slot);
   }
   cancelled_.clear();
-}
-
-void Engine::emit_tokens(core::Instant at, std::vector<EngineEvent>& events) const {
-  for (Slot slot = sequences_.first_running(); slot != kNoSlot; slot = sequences_[slot].next) {
-    const Sequence& sequence = sequences_[slot];
-    if (sequence.phase == Phase::kDecode) events.push_back(event_of(EngineEventKind::kToken, sequence, at));
-  }
 }
 
 void Engine::emit_joined(core::Instant at, std::vector<EngineEvent>& events) {
@@ -227,24 +246,27 @@ void Engine::emit_joined(core::Instant at, std::vector<EngineEvent>& events) {
     if (sequence.generated == 0) {
       events.push_back(event_of(EngineEventKind::kFirstToken, sequence, at));
     } else {
-      token_gaps_ms_.add(core::to_milliseconds(at - sequence.last_token_at));
+      token_gaps_.add(at - sequence.last_token_at);
       if (follow_) events.push_back(event_of(EngineEventKind::kToken, sequence, at));
     }
-    ++generated_;
+    ++totals_.generated;
     ++sequence.generated;
     sequence.joined_step = decoding_.step();
     if (sequence.generated == request.output_tokens) {
       complete(slot, at, events);
-    } else {
-      decoding_.enter(slot);
+      continue;
     }
+    decoding_.enter(slot);
+    if (!decode_waits_) continue;
+    sequence.last_token_at = at;
+    arriving_.push_back(slot);
   }
   joining_.clear();
 }
 
 void Engine::complete(Slot slot, core::Instant at, std::vector<EngineEvent>& events) {
   Sequence& sequence = sequences_[slot];
-  ++completed_;
+  ++totals_.completed;
   events.push_back(event_of(EngineEventKind::kCompleted, sequence, at));
   sequences_.unlink_running(slot);
   if (hold_) {

@@ -46,6 +46,7 @@ Scenario draw(std::uint64_t seed) {
       static_cast<std::int64_t>(random.below(2) * random.below(5000)),
       static_cast<std::int64_t>(random.below(2) * random.below(900)), static_cast<std::int64_t>(random.below(100))};
   scenario.prefill_role = random.below(5) == 0;
+  config.iteration_order = seed % 4 == 1 ? IterationOrder::kPrefillFirst : IterationOrder::kMixed;
   config.iteration_rules = seed % 3 == 0 ? IterationRules::kDynamo13 : IterationRules::kDynamo16;
 
   const std::uint32_t capacity = config.block_tokens * config.kv_blocks;

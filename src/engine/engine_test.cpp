@@ -95,6 +95,50 @@ TEST(Engine, DecodeTimeOfThePolynomialCountsASharedPrefixForEachSequence) {
   EXPECT_NEAR(last_gap_ms(IterationRules::kDynamo13), decode_ms(24.0 / 400.0), 1e-5);
 }
 
+EngineConfig prefill_first() {
+  EngineConfig config = small();
+  config.iteration_order = IterationOrder::kPrefillFirst;
+  return config;
+}
+
+TEST(Engine, WithPrefillFirstSequencesWaitForPrompts) {
+  Engine engine{prefill_first(), kTimes};
+  const auto events = drive(engine, {{at_us(0), request(1, 10, 4)}, {at_us(1500), request(2, 20, 2)}});
+  // The first decodes until 2.010 ms; the prompt of the second runs alone until 3.030, then both decode.
+  EXPECT_EQ(time_of(events, EngineEventKind::kFirstToken, 2), at_us(3030));
+  EXPECT_EQ(time_of(events, EngineEventKind::kCompleted, 2), at_us(4030));
+  EXPECT_EQ(time_of(events, EngineEventKind::kCompleted, 1), at_us(5030));
+  const EngineState state = engine.state(at_us(6000));
+  EXPECT_EQ(state.iterations.prefill.decode_sequences, 0U);
+  EXPECT_EQ(state.steps, 5U);
+  // 1, 2.02 and 1 ms between the tokens of the first, and 1 ms between those of the second.
+  EXPECT_EQ(engine.token_gaps_ms().count(), 4U);
+  EXPECT_NEAR(engine.token_gaps_ms().sum(), 5.02, 1e-6);
+}
+
+TEST(Engine, WithPrefillFirstAllChunksOfAPromptPrecedeTheNextDecode) {
+  Engine engine{prefill_first(), kTimes};
+  const auto events = drive(engine, {{at_us(0), request(1, 4, 3)}, {at_us(1500), request(2, 128, 1)}});
+  EXPECT_EQ(time_of(events, EngineEventKind::kFirstToken, 2), at_us(2004 + 2 * 1064));
+  EXPECT_EQ(time_of(events, EngineEventKind::kCompleted, 1), at_us(2004 + 2 * 1064 + 1000));
+}
+
+// 10 blocks of 4 tokens. The first decodes with 5 of them, and the second needs 2. With 20 tokens to come, 4 are kept
+// for 0.7 of these and for the second's own token, and 3 once 17 tokens are to come.
+TEST(Engine, WithPrefillFirstAdmissionKeepsRoomForSequencesThatDecode) {
+  const auto first_token_of_second = [](const EngineConfig& config) {
+    Engine engine{config, kTimes};
+    const auto events = drive(engine, {{at_us(0), request(1, 16, 22)}, {at_us(1500), request(2, 8, 1)}});
+    EXPECT_EQ(engine.state(at_us(100'000)).preemptions, 0U);
+    return time_of(events, EngineEventKind::kFirstToken, 2);
+  };
+  EngineConfig config = prefill_first();
+  config.kv_blocks = 10;
+  EXPECT_EQ(first_token_of_second(config), at_us(5016 + 1008));
+  config.iteration_order = IterationOrder::kMixed;
+  EXPECT_EQ(first_token_of_second(config), at_us(2016 + 1008));
+}
+
 TEST(Engine, AnArrivalJoinsAtTheNextStep) {
   Engine engine{small(), kTimes};
   const auto events = drive(engine, {{at_us(0), request(1, 10, 50)}, {at_us(3500), request(2, 20, 2)}});

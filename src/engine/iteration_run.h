@@ -63,9 +63,11 @@ struct IterationRun {
       add_run(totals, shape, done, last_is_over ? part.time : part.time - timer.last_step(shape, part.steps));
     return done;
   }
-  // The run of one iteration as seen at its end, after which `step` steps are done. O(running sequences).
-  [[nodiscard]] IterationDetail detail(const SequenceTable& sequences, std::uint64_t step) const {
+  // The run of one iteration as seen at its end, after which `step` steps are done. With `decode_waits` no sequence
+  // decoded. O(running sequences).
+  [[nodiscard]] IterationDetail detail(const SequenceTable& sequences, std::uint64_t step, bool decode_waits) const {
     IterationDetail detail{time, shape, 0, 0, 0.0, prompt_tokens, prompt_tokens_squared};
+    if (decode_waits) return detail;
     for (auto slot = sequences.first_running(); slot != SequenceTable::kNoSlot; slot = sequences[slot].next) {
       const Sequence& sequence = sequences[slot];
       if (sequence.phase != SequencePhase::kDecode) continue;

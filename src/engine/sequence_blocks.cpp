@@ -15,6 +15,16 @@ KvCache::Prefix SequenceBlocks::find_prefix(const Sequence& sequence, std::uint3
   return cache_.find_prefix(limit, [&](std::uint32_t block) { return key_of(sequence, block); });
 }
 
+AdmissionNeed SequenceBlocks::need_of(const Sequence& sequence, bool arrives) const {
+  // One token at least is computed, or there is nothing to sample from; KV that was moved here is whole.
+  std::uint32_t limit = arrives ? shareable_blocks(sequence) : (sequence.known - 1) / config_.block_tokens;
+  if (!sequence.admitted_before) limit = std::min(limit, shareable_blocks(sequence));
+  const KvCache::Prefix prefix = find_prefix(sequence, limit);
+  const bool crosses = arrives && sequence.request.input_tokens % config_.block_tokens == 0;
+  const std::uint32_t blocks = blocks_for(sequence.known) - prefix.hits + prefix.inactive_hits + (crosses ? 1U : 0U);
+  return {prefix.hits, blocks, crosses};
+}
+
 void SequenceBlocks::acquire_prefix(Sequence& sequence, std::uint32_t blocks) {
   for (std::uint32_t block = 0; block < blocks; ++block)
     sequence.shared.push_back(cache_.acquire(key_of(sequence, block)));

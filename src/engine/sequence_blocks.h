@@ -9,6 +9,13 @@
 
 namespace penstock::engine {
 
+// What it takes to admit a sequence.
+struct AdmissionNeed {
+  std::uint32_t hits = 0;    // Leading blocks that the cache holds.
+  std::uint32_t blocks = 0;  // Blocks that are taken from what is available.
+  bool crosses = false;      // Its next token begins a block.
+};
+
 // The config and the cache must outlive it.
 class SequenceBlocks {
  public:
@@ -27,6 +34,8 @@ class SequenceBlocks {
   // The prefix of the first `limit` blocks that the cache holds.
   [[nodiscard]] KvCache::Prefix find_prefix(const Sequence& sequence, std::uint32_t limit) const;
 
+  // `arrives` means that its KV was computed elsewhere.
+  [[nodiscard]] AdmissionNeed need_of(const Sequence& sequence, bool arrives) const;
   // Takes references on the first `blocks` blocks of a prefix that was found.
   void acquire_prefix(Sequence& sequence, std::uint32_t blocks);
   // Allocates what is missing to hold the first `tokens` tokens. A block that will be full can be found from here on,

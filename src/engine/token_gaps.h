@@ -1,0 +1,34 @@
+// The times between the tokens of sequences.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+
+#include "core/sketch.h"
+#include "core/time.h"
+
+namespace penstock::engine {
+
+class TokenGaps {
+ public:
+  // The engine computed nothing for `time` before the next iteration.
+  void pause(core::Duration time) { pause_ += time; }
+  [[nodiscard]] core::Duration take_pause() { return std::exchange(pause_, {}); }
+
+  void add(core::Duration gap) { gaps_ms_.add(core::to_milliseconds(gap)); }
+  // `sequences` got a token in each of `steps` iterations that took `time` together; the pause preceded the first.
+  void add_run(std::uint64_t sequences, std::uint32_t steps, core::Duration time) {
+    const double gap_ms = core::to_milliseconds(time) / steps;
+    const core::Duration paused = take_pause();
+    const bool first_differs = paused > core::Duration{};
+    gaps_ms_.add(gap_ms, sequences * (first_differs ? steps - 1 : steps));
+    if (first_differs) gaps_ms_.add(gap_ms + core::to_milliseconds(paused), sequences);
+  }
+  [[nodiscard]] const core::QuantileSketch& milliseconds() const { return gaps_ms_; }
+
+ private:
+  core::QuantileSketch gaps_ms_;
+  core::Duration pause_{};
+};
+
+}  // namespace penstock::engine
