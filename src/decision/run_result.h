@@ -89,9 +89,9 @@ struct RunResult {
   std::uint64_t clamped = 0;    // Requests whose output tokens were limited.
   double goodput_rps = 0.0;     // Requests that met the SLO, per second of the run.
   double duration_s = 0.0;
-  double gpu_hours = 0.0;  // From the request for a replica to its end, including start-up and drain.
-  double cost = 0.0;       // Of the GPUs (USD).
-  double input_cost_share = 0.5;        // The part of the cost that prompt tokens cause.
+  double gpu_hours = 0.0;         // From the request for a replica to its end, including start-up and drain.
+  double cost = 0.0;              // Of the GPUs (USD).
+  double input_cost_share = 0.5;  // The part of the cost that prompt tokens cause.
   TokenCount completed_tokens{}, goodput_tokens{};  // Of requests that completed, and of those within the SLO.
   core::Summary ttft_ms, itl_ms, tpot_ms,
       e2e_ms;                     // itl is over all gaps between tokens, tpot over the means of requests.
