@@ -26,6 +26,8 @@ endif()
 
 find_program(CCACHE ccache)
 if(CCACHE)
+  # Checkouts in other folders share the cache: paths below the source folder are relative to it.
   set(CMAKE_CXX_COMPILER_LAUNCHER
-      ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE})
+      ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1
+      ${CCACHE})
 endif()
