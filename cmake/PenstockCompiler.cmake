@@ -24,9 +24,10 @@ if(PENSTOCK_SANITIZE)
   add_link_options(-fsanitize=${PENSTOCK_SANITIZE})
 endif()
 
+# Checkouts in other folders share the compiler cache: no object file contains the folder of its checkout.
+add_compile_options(-fmacro-prefix-map=${CMAKE_SOURCE_DIR}/=)
 find_program(CCACHE ccache)
 if(CCACHE)
-  # Checkouts in other folders share the cache: paths below the source folder are relative to it.
   set(CMAKE_CXX_COMPILER_LAUNCHER
       ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1
       ${CCACHE})

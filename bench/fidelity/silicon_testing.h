@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "core/source_root_testing.h"
 #include "engine/roofline.h"
 #include "fidelity/closed_form.h"
 
@@ -19,8 +20,7 @@ inline constexpr std::string_view kHeader =
     "decode_num_workers,decode_tp_size,silicon_ttft_ms,silicon_tpot_ms\n";
 
 inline std::optional<std::string> silicon_csv() {
-  const auto path =
-      std::filesystem::path{__FILE__}.parent_path() / "../../../shared/engine-data/silicon_measurements.csv";
+  const auto path = core::testing::source_root().parent_path() / "shared/engine-data/silicon_measurements.csv";
   if (!std::filesystem::exists(path)) return std::nullopt;
   return path.string();
 }

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "configuration/configuration.h"
+#include "core/source_root_testing.h"
 #include "options/reference.h"
 
 namespace penstock::configuration {
@@ -147,8 +148,7 @@ TEST(EveryKey, IsDeclaredOnceAndExplained) {
 }
 
 std::string committed(const std::string& name) {
-  const std::string source = __FILE__;
-  std::ifstream file{source.substr(0, source.rfind("src/configuration/")) + "docs/reference/" + name};
+  std::ifstream file{core::testing::source_root() / "docs/reference" / name};
   std::stringstream content;
   content << file.rdbuf();
   return content.str();

@@ -13,12 +13,13 @@
 #include <utility>
 #include <vector>
 
+#include "core/source_root_testing.h"
+
 namespace penstock::engine::testing {
 
 // Returns the path of "profiles/NAME.json" if ../shared/engine-data beside the repository has it.
 inline std::optional<std::string> engine_data(std::string_view name) {
-  const auto root = std::filesystem::path{__FILE__}.parent_path() / ".." / ".." / "..";
-  const auto path = root / "shared" / "engine-data" / name;
+  const auto path = core::testing::source_root().parent_path() / "shared" / "engine-data" / name;
   if (!std::filesystem::exists(path)) return std::nullopt;
   return path.string();
 }

@@ -9,6 +9,7 @@
 #include <sstream>
 #include <thread>
 
+#include "core/source_root_testing.h"
 #include "logging/log_testing.h"
 #include "logging/logger.h"
 #include "logging/throttle.h"
@@ -26,7 +27,7 @@ std::string json_of(std::initializer_list<Field> fields) {
   return format_line(Format::kJson, Event::kRetry, {fields.begin(), fields.size()});
 }
 
-std::string contents(const std::string& path) {
+std::string contents(const std::filesystem::path& path) {
   std::ifstream file{path};
   std::stringstream text;
   text << file.rdbuf();
@@ -45,9 +46,7 @@ TEST(LogEvents, HaveUniqueNamesAndDocumentedFields) {
 }
 
 TEST(LogEvents, ReferencePageIsUpToDate) {
-  const std::string source = __FILE__;
-  const std::string root = source.substr(0, source.rfind("src/logging/"));
-  EXPECT_EQ(contents(root + "docs/reference/log-events.md"), log_events_markdown())
+  EXPECT_EQ(contents(core::testing::source_root() / "docs/reference/log-events.md"), log_events_markdown())
       << "write it with: penstock gateway --log-events-markdown";
 }
 

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "core/source_root_testing.h"
 #include "report/csv.h"
 #include "report/report_testing.h"
 #include "report/table.h"
@@ -15,7 +16,7 @@ namespace penstock::report {
 namespace {
 
 void expect_golden(const std::string& name, const std::string& text) {
-  const auto path = std::filesystem::path(__FILE__).parent_path() / "golden" / name;
+  const auto path = core::testing::source_root() / "src/report/golden" / name;
   if (std::getenv("PENSTOCK_UPDATE_GOLDEN") != nullptr) {
     std::filesystem::create_directories(path.parent_path());
     std::ofstream(path, std::ios::binary) << text;

@@ -13,6 +13,7 @@
 #include <set>
 #include <utility>
 
+#include "core/source_root_testing.h"
 #include "report/scaling_states.h"
 #include "telemetry/exposition.h"
 
@@ -470,7 +471,7 @@ TEST(Metrics, TicksAreHistogramsOfWallAndCpuTime) {
 }
 
 TEST(Metrics, TheReferencePageIsUpToDate) {
-  const auto path = std::filesystem::path(__FILE__).parent_path() / "../../docs/reference/metrics.md";
+  const auto path = core::testing::source_root() / "docs/reference/metrics.md";
   if (std::getenv("PENSTOCK_UPDATE_GOLDEN") != nullptr) std::ofstream(path, std::ios::binary) << metrics_markdown();
   std::ifstream file(path, std::ios::binary);
   const std::string page{std::istreambuf_iterator<char>(file), {}};

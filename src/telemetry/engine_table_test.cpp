@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "core/source_root_testing.h"
 #include "telemetry/adapters.h"
 #include "telemetry/dynamo_kv.h"
 #include "telemetry/event_envelope.h"
@@ -22,7 +23,7 @@
 namespace penstock::telemetry {
 namespace {
 
-const std::filesystem::path kRoot = std::filesystem::path(__FILE__).parent_path() / "../..";
+const std::filesystem::path kRoot = core::testing::source_root();
 const std::vector<std::string> kColumns = {"queue", "age", "KV usage", "KV capacity", "step time", "FPM", "KV events"};
 using Row = std::map<std::string, std::string>;
 

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <string>
 
+#include "core/source_root_testing.h"
 #include "workload/reader.h"
 #include "workload/reader_testing.h"
 
@@ -17,7 +18,7 @@ struct Expected {
 };
 
 std::string published(std::string_view name) {
-  return (std::filesystem::path{__FILE__}.parent_path() / "../../../shared/traces" / name).lexically_normal().string();
+  return (core::testing::source_root().parent_path() / "shared/traces" / name).string();
 }
 
 // False where the trace is not there.
