@@ -7,7 +7,9 @@ import json
 import os
 import re
 import signal
+import subprocess
 import sys
+import tempfile
 import time
 import unittest
 
@@ -28,6 +30,7 @@ RUNNING = re.compile(r"^(?:vllm:num_requests_running|dynamo_frontend_inflight_re
 USUAL_RATE, USUAL_TOKENS, OVERLOAD_TOKENS = 2, 64, 192
 TRIAL_ERROR_MAX, BUSY_LOAD = 3, 2  # Percentage points; processes for each core.
 CHECK_S = 400  # Until the planner has compared a trial with what it observed.
+PROFILE_PROMPT, PROFILE_S, PROFILE_ERROR_MAX = 512, 400, 0.25
 GENERATED = re.compile(r"^(?:vllm:generation_tokens_total|dynamo_frontend_output_tokens_total|llamacpp:tokens_predicted_total)(?:\{.*\})? (\S+)", re.M)
 
 
@@ -298,6 +301,47 @@ class Scenarios:
         for _ in range(2 * len(self.replicas)):
             self.complete(gateway, 2)
 
+    def test_a_profile_is_measured_and_read(self):
+        if not self.kind.is_profiled:
+            self.skipTest(f"the profile of {self.kind.name} is not among the scenes")
+        replica = self.replicas[0]
+        folder = tempfile.TemporaryDirectory(prefix="penstock-profile-")
+        self.addCleanup(folder.cleanup)
+        file = os.path.join(folder.name, "engine.json")
+        environment = {**os.environ, "OPENAI_API_KEY": self.kind.api_key or ""}
+
+        def run(*words):
+            return subprocess.run([kinds.PROGRAM, "profile", *map(str, words), "--input", "200", "--output", "64", "--slo",
+                                   "ttft=10s,itl=500ms"], env=environment, capture_output=True, text=True, timeout=2 * PROFILE_S)
+
+        done = run(replica.url, "--model", self.kind.model, "--max-prompt", PROFILE_PROMPT, "--max-concurrency", 2 * kinds.SLOTS,
+                   "--duration", f"{PROFILE_S}s", "--json", file)
+        if done.returncode and "differ" in done.stderr and os.getloadavg()[0] > BUSY_LOAD * os.cpu_count():
+            self.skipTest(f"the machine is busy: {done.stderr.splitlines()[-1]}")
+        self.assertEqual(done.returncode, 0, done.stderr[-2000:])
+        self.assertIn(f"the endpoint runs at most {kinds.SLOTS} sequences at once", done.stdout)
+        with open(file, encoding="utf-8") as written:
+            profile = json.load(written)
+        self.assertEqual((profile["endpoint"], profile["model"]), (replica.url, self.kind.model))
+        read = run("--engine", file)
+        self.assertEqual(read.returncode, 0, read.stderr)
+        # The same two sequences as the engine itself times them.
+        gap_s, gaps, *_ = self.times()
+        streams = [Stream(replica.port, 256, model=self.kind.model, Authorization=f"Bearer {self.kind.api_key}")
+                   for _ in range(kinds.SLOTS)]
+        for stream in streams:
+            self.assertEqual((stream.join().status, stream.fault), (200, None))
+        after_s, after, *_ = self.times()
+        measured_ms = 1000 * (after_s - gap_s) / (after - gaps)
+        points = zip(profile["decode_active_kv_tokens"], profile["decode_context_length"], profile["decode_itl"])
+        of_two = [(length, ms) for kv, length, ms in points if round(kv / length) == kinds.SLOTS]
+        length, profiled_ms = min(of_two)
+        print(f"ITL of {kinds.SLOTS} sequences: {profiled_ms:.1f} ms by the profile (context {length:.0f}), {measured_ms:.1f} ms by the "
+              f"engine", flush=True)
+        if os.getloadavg()[0] > BUSY_LOAD * os.cpu_count():
+            print("SKIPPED: error of the profile: the machine is busy", flush=True)
+        else:
+            self.assertLess(abs(profiled_ms / measured_ms - 1), PROFILE_ERROR_MAX)
 
     def test_an_overload_asks_for_the_replicas_that_are_needed(self):
         if not self.kind.overloads:

@@ -122,6 +122,7 @@ class Kind:
     kv_events = False
     kv_replay = False  # Whether missed KV events can be requested again.
     overloads = False  # Whether the scene of an overload runs; it takes minutes.
+    is_profiled = False  # Whether `penstock profile` measures one of its engines; it takes minutes.
 
     def folder(self):
         return ROOT / self.name
@@ -144,6 +145,7 @@ class Vllm(Kind):
     kv_events = True
     kv_replay = True
     overloads = True
+    is_profiled = True
     environment = {
         "VLLM_SERVER_DEV_MODE": "1",  # It has /reset_prefix_cache then.
         "VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", "HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1",

@@ -81,7 +81,8 @@ class Packaging(unittest.TestCase):
         self.assertEqual(completed(first, "gate"), ["gateway"])
         self.assertIn("manifests", completed(first, "''"))
         self.assertEqual(completed(first, "manifests", "--auto"), ["--autoscaler"])
-        self.assertEqual(completed(first, "replay", "--tim"), [])
+        self.assertEqual(completed(first, "load", "--timeo"), ["--timeout"])
+        self.assertEqual(completed(first, "replay", "--timeo"), [])
 
     def test_the_debian_package(self):
         file = Path(run("packaging/deb.sh", BUILD, self.folder).split()[-1])
