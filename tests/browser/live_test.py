@@ -198,8 +198,9 @@ class WhatIsShown(LiveTest):
         state, points = live_samples.disaggregated()
         self.server.push("points", points)
         self.server.tell(state)
-        page.wait_for("document.querySelectorAll('.chart').length === 8")
-        self.assertEqual(page.run("document.querySelectorAll('.uplot').length"), 8)
+        page.wait_for("document.getElementById('chart-replicas-1')")
+        self.assertEqual(page.run("document.querySelectorAll('.chart').length"), 9)
+        self.assertEqual(page.run("document.querySelectorAll('.uplot').length"), 9)
         self.assert_clean(page)
 
     def test_a_large_fleet_and_many_decisions_fit(self):
