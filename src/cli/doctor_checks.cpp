@@ -135,6 +135,13 @@ core::Result<net::FetchAnswer> BlockingClient::get(const net::Url& url, const st
   return *std::move(answer);
 }
 
+std::optional<std::string> check_reachable(BlockingClient& client, const std::string& in_namespace,
+                                           const std::string& account) {
+  const deployment::AccessRule rule{in_namespace, "", "pods", {"list"}, {}, {}};
+  const auto answer = client.request(review_of(rule, "list", "", account));
+  return answer ? std::nullopt : std::optional{answer.error().message()};
+}
+
 std::vector<Finding> check_access(BlockingClient& client, const deployment::AccessRule& rule,
                                   const std::string& account) {
   std::vector<Finding> findings;
@@ -235,6 +242,26 @@ tl::expected<connect::ApiScale, connect::ApiError> read_scale(BlockingClient& cl
       api_error(get, ApiReason::kNotFound, fmt::format("it has no component \"{}\"", target.component)));
 }
 
+// Whether the definition, the object or its /scale is missing. The answer to /scale is the same in all three cases.
+std::string cause_of_missing(BlockingClient& client, const std::string& in_namespace,
+                             const connect::ScaleTarget& target, const std::string& cause) {
+  ApiCall list;
+  list.verb = "list";
+  list.resource = target.resource;
+  list.in_namespace = in_namespace;
+  list.query = "limit=1&fieldSelector=" + net::encode_query("metadata.name=" + target.name);
+  const auto answer = client.request(std::move(list));
+  if (!answer) {
+    const bool is_served = answer.error().reason != ApiReason::kNotFound;
+    return is_served ? cause + "; create it, install its definition, or name an object that has /scale"
+                     : answer.error().message();
+  }
+  const nlohmann::json& items = connect::json_part(*answer, "items");
+  if (!items.is_array() || items.empty()) return "it does not exist; create it, or correct pools[].kubernetes";
+  if (!target.component.empty()) return cause + "; correct pools[].kubernetes";
+  return fmt::format("{}.{} have no /scale; name an object that has it", target.resource.plural, target.resource.group);
+}
+
 }  // namespace
 
 std::vector<Finding> check_target(BlockingClient& client, const std::string& in_namespace,
@@ -246,14 +273,21 @@ std::vector<Finding> check_target(BlockingClient& client, const std::string& in_
     const bool is_missing = scale.error().reason == ApiReason::kNotFound;
     finding.state = is_missing ? Finding::State::kMissing : Finding::State::kUnknown;
     finding.detail = scale.error().message();
-    if (is_missing) finding.detail += "; create it, install its definition, or name an object that has /scale";
+    if (is_missing) finding.detail = cause_of_missing(client, in_namespace, target, finding.detail);
     return {finding};
   }
   finding.detail = core::format_replicas(scale->replicas);
   findings.push_back(std::move(finding));
   if (const std::string selector = pod_selector(target, scale->selector); !selector.empty())
     findings.push_back(check_selector(client, in_namespace, selector));
+  return findings;
+}
 
+std::vector<Finding> check_other_autoscalers(BlockingClient& client, const std::string& in_namespace,
+                                             const connect::ScaleTarget& target) {
+  std::vector<Finding> findings;
+  connect::ScaleTarget scaled = target;
+  if (!read_scale(client, in_namespace, scaled)) return {};  // check_target() has reported it.
   ApiCall list;
   list.verb = "list";
   list.resource = connect::kHorizontalAutoscalers;
@@ -262,8 +296,8 @@ std::vector<Finding> check_target(BlockingClient& client, const std::string& in_
   const nlohmann::json none = nlohmann::json::array();
   const nlohmann::json& items = autoscalers ? connect::json_part(*autoscalers, "items") : none;
   for (const nlohmann::json& item : items)
-    if (const auto other = connect::parse_horizontal_autoscaler(item); connect::scales(other, target))
-      findings.push_back({fmt::format("no other autoscaler of {}", connect::to_string(target)),
+    if (const auto other = connect::parse_horizontal_autoscaler(item); connect::scales(other, scaled))
+      findings.push_back({fmt::format("no other autoscaler of {}", connect::to_string(scaled)),
                           Finding::State::kMissing,
                           other.title + " has the same target; remove it, or run the planner with --mode observe"});
   return findings;

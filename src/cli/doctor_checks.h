@@ -46,6 +46,9 @@ class BlockingClient {
   std::unique_ptr<connect::KubernetesClient> api_;
 };
 
+// Why the API server answers nothing; nothing: it answers. `account` as below.
+[[nodiscard]] std::optional<std::string> check_reachable(BlockingClient& client, const std::string& in_namespace,
+                                                         const std::string& account);
 // Whether the identity may do what a rule contains. `account` is "NAMESPACE:NAME" of another service account; empty:
 // the identity of the client.
 [[nodiscard]] std::vector<Finding> check_access(BlockingClient& client, const deployment::AccessRule& rule,
@@ -56,9 +59,12 @@ class BlockingClient {
 // Whether a Service has endpoints with the port that the gateway uses.
 [[nodiscard]] Finding check_service(BlockingClient& client, const std::string& in_namespace,
                                     const gateway::PodOptions& options);
-// Whether an object exists that has /scale, selects pods, and is scaled by no autoscaler.
+// Whether an object exists that has /scale and selects pods.
 [[nodiscard]] std::vector<Finding> check_target(BlockingClient& client, const std::string& in_namespace,
                                                 connect::ScaleTarget target);
+// The autoscalers that act on the object, too.
+[[nodiscard]] std::vector<Finding> check_other_autoscalers(BlockingClient& client, const std::string& in_namespace,
+                                                           const connect::ScaleTarget& target);
 // Whether the API server would scale the object, by a dry run that sets the number of replicas that it has. Nothing, if
 // the identity may not even try, which check_access() reports.
 [[nodiscard]] std::optional<Finding> check_scaling(BlockingClient& client, const std::string& in_namespace,

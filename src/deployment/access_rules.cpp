@@ -43,15 +43,40 @@ std::vector<AccessRule> gateway_access(const std::string& in_namespace, const Fo
   return rules;
 }
 
+std::vector<AccessRule> lease_access(const std::string& in_namespace, const std::string& lease) {
+  constexpr const char* kLeads = "one of several planners leads";
+  return {{in_namespace, "coordination.k8s.io", "leases", {"create"}, {}, kLeads},
+          {in_namespace, "coordination.k8s.io", "leases", {"get", "update"}, {lease}, kLeads}};
+}
+
+std::vector<AccessRule> policy_state_access(const std::string& in_namespace, const std::string& config_map) {
+  constexpr const char* kState = "the next leader reads what the policy has learned";
+  return {{in_namespace, "", "configmaps", {"create"}, {}, kState},
+          {in_namespace, "", "configmaps", {"get", "patch"}, {config_map}, kState}};
+}
+
 std::vector<AccessRule> leader_election_access(const std::string& in_namespace, const std::string& lease,
                                                const std::string& config_map) {
-  constexpr const char* kLeads = "one of several planners leads";
-  constexpr const char* kState = "the next leader reads what the policy has learned";
-  return {{in_namespace, "coordination.k8s.io", "leases", {"create"}, {}, kLeads},
-          {in_namespace, "coordination.k8s.io", "leases", {"get", "update"}, {lease}, kLeads},
-          {in_namespace, "", "configmaps", {"create"}, {}, kState},
-          {in_namespace, "", "configmaps", {"get", "patch"}, {config_map}, kState},
-          events_rule(in_namespace)};
+  std::vector<AccessRule> rules = lease_access(in_namespace, lease);
+  for (AccessRule& rule : policy_state_access(in_namespace, config_map)) rules.push_back(std::move(rule));
+  rules.push_back(events_rule(in_namespace));
+  return rules;
+}
+
+std::vector<AccessRule> external_metrics_access() {
+  return {
+      {"kube-system",
+       "",
+       "configmaps",
+       {"get"},
+       {"extension-apiserver-authentication"},
+       "the planner verifies that the API server calls it; bind the Role extension-apiserver-authentication-reader"},
+      {"",
+       "authorization.k8s.io",
+       "subjectaccessreviews",
+       {"create"},
+       {},
+       "the planner verifies who may read its metrics; bind the ClusterRole system:auth-delegator"}};
 }
 
 std::vector<AccessRule> scaling_access(const std::string& in_namespace, const std::vector<ScaledResource>& targets) {

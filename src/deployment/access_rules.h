@@ -33,9 +33,16 @@ struct ScaledResource {
   std::string group, plural, name;  // "apps", "deployments", "chat".
   bool has_scale = true;            // Otherwise the object itself is patched.
 };
-// Of one of several planners: a Lease and a ConfigMap of this name, and Events. `create` cannot be limited to a name.
+// Of one of several planners: a Lease of this name. `create` cannot be limited to a name.
+[[nodiscard]] std::vector<AccessRule> lease_access(const std::string& in_namespace, const std::string& lease);
+// Of a planner that keeps the state of its policy in a ConfigMap of this name.
+[[nodiscard]] std::vector<AccessRule> policy_state_access(const std::string& in_namespace,
+                                                          const std::string& config_map);
+// Both, and Events.
 [[nodiscard]] std::vector<AccessRule> leader_election_access(const std::string& in_namespace, const std::string& lease,
                                                              const std::string& config_map);
+// Of a planner that serves external metrics to the API server.
+[[nodiscard]] std::vector<AccessRule> external_metrics_access();
 
 // Of a planner that scales these objects of a namespace.
 [[nodiscard]] std::vector<AccessRule> scaling_access(const std::string& in_namespace,

@@ -143,6 +143,51 @@ class BadFlags(CliTest):
         self.assert_refused("replay", self.trace, "--engine", "missing.npz", *OUTPUTS, says="missing.npz")
 
 
+class BadClusters(CliTest):
+    """Gateway, planner and doctor refuse the same."""
+
+    PODS = {"selector": "app=chat", "namespace": "llm", "kubeconfig": "kubeconfig"}
+
+    def kubeconfig(self, user=None, server="https://127.0.0.1:1", **cluster):
+        return json.dumps({"current-context": "a", "clusters": [{"name": "c", "cluster": {"server": server, **cluster}}],
+                           "contexts": [{"name": "a", "context": {"cluster": "c", "user": "u"}}], "users": [{"name": "u", "user": user or {}}]})
+
+    def configuration(self, *targets):
+        pools = [{"name": f"p{i}", "role": role, **({"kubernetes": target} if target else {})}
+                 for i, (target, role) in enumerate(zip(targets, ("prefill", "decode") if len(targets) == 2 else ("aggregated",)))]
+        return self.write("p.yaml", json.dumps({"gateway": {"anonymous": True, "kubernetes": self.PODS}, "pools": pools}))
+
+    def assert_refused_by_all(self, says, only=("gateway", "plan", "doctor")):
+        words = {"gateway": ("--config", "p.yaml", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"),
+                 "plan": ("--config", "p.yaml", "--engines", "kubernetes", "--dashboard", "127.0.0.1:0"), "doctor": ("p.yaml",)}
+        for program in only:
+            with self.subTest(program=program):
+                self.assert_refused(program, *words[program], says=says)
+
+    def test_a_kubeconfig_that_cannot_be_used(self):
+        self.configuration("deployment/chat")
+        self.assert_refused_by_all("kubeconfig: cannot be opened")
+        for content, says in (("clusters: [", "kubeconfig:2:1: is no valid yaml"), ("{}", "current-context"),
+                              (self.kubeconfig({"exec": {"command": "aws"}}), "kubectl create token"),
+                              (self.kubeconfig({"username": "a", "password": "b"}), "kubeconfig:"),
+                              (self.kubeconfig({"tokenFile": "none"}), "none"),
+                              (self.kubeconfig({"client-certificate-data": "eA==", "client-key-data": "eA=="}), "client-certificate-data"),
+                              (self.kubeconfig(**{"certificate-authority-data": "eA=="}), "certificate-authority-data"),
+                              (self.kubeconfig({"token": "a"}, server="http://127.0.0.1:1"), "kubeconfig:")):
+            with self.subTest(content=content):
+                self.write("kubeconfig", content)
+                self.assert_refused_by_all(says)
+
+    def test_targets_that_cannot_be_scaled(self):
+        self.write("kubeconfig", self.kubeconfig())
+        self.configuration("deployment/chat", "apps/v1/deployments/chat")
+        self.assert_refused_by_all('pools[1].kubernetes: two pools have the target deployments.apps "chat"; give each pool an object of its own')
+        self.configuration("chat")
+        self.assert_refused_by_all("pools[0].kubernetes: ")
+        self.configuration(None)
+        self.assert_refused_by_all("pools[0].kubernetes: is missing; name the object to scale", ("plan",))
+
+
 class BadOutputs(CliTest):
     """The environment's faults end with 1, before anything is run."""
 

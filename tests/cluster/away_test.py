@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 
-from cluster_testing import PORT_BASE, alone, main
+from cluster_testing import PORT_BASE, alone, limit_s, main
 from live_testing import until
 from pods_testing import Clients, PodsThatServe
 
@@ -41,7 +41,7 @@ class Away(PodsThatServe):
         self.assertEqual(broken, [])
         # Only what was wanted last was ever written.
         self.assertEqual({write["replicas"] for write in self.cluster.scale_writes(name)[writes:] if write["status"] == 200}, {4})
-        self.assertLess(took, 3 * RESUMED_S)
+        self.assertLess(took, limit_s(RESUMED_S))
 
     def test_a_killed_api_server(self):
         self.away("api-server-killed", "kube-apiserver", "KILL", 60)

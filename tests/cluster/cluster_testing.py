@@ -47,6 +47,21 @@ def keda_is_built():
     return all((folder_of_programs() / name).is_file() for name in ("keda-operator", "keda-adapter"))
 
 
+def definition_modules():
+    """The Go modules from which definitions of other projects are taken, KEDA's first: MODULE@VERSION."""
+    folder = pathlib.Path(TESTBED, "modules")
+    versions = dict(line.split("=", 1) for line in (folder / os.environ.get("LLM_TESTBED_PROFILE", "1.36") / "versions.env").read_text().split())
+    lines = [line.split() for line in (folder / "crds.txt").read_text().splitlines() if line and line[0] != "#"]
+    return [f"github.com/kedacore/keda/v2@{versions['KEDA_VERSION']}", *("@".join(words[:2]) for words in lines)]
+
+
+def folder_of_module(module):
+    """Its folder in the cache of Go's modules; None if it is not there."""
+    done = subprocess.run(["go", "mod", "download", "-json", module], cwd="/", env={**os.environ, "GOPROXY": "off"}, text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=60, check=False)
+    return pathlib.Path(json.loads(done.stdout)["Dir"]) if done.returncode == 0 else None
+
+
 def alone(thing):
     """Marks a test method or class that harms the control plane: no other test uses it meanwhile."""
     thing.alone = True

@@ -42,14 +42,17 @@ class Doctor(unittest.TestCase):
             "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "chat"},
             "spec": {"replicas": 2, "selector": {"matchLabels": {"app": "chat"}}, "template": pod}})
         until("two ready pods", lambda: self.cluster.get("deployment", "chat", "-n", self.name)["status"].get("readyReplicas") == 2)
-        manifests = subprocess.run([PROGRAM, "manifests", "planner", self.file(self.configuration), "--namespace", self.name],
-                                   capture_output=True, text=True, check=True).stdout
-        # Without the planner itself, which would change objects while a test compares them.
-        parts = [part for part in manifests.split("\n---\n") if "kind: Deployment" not in part]
-        subprocess.run([folder_of_programs() / "kubectl", "--kubeconfig", self.cluster.kubeconfig, "apply", "--server-side", "-f", "-"],
-                       input="\n---\n".join(parts), capture_output=True, text=True, check=True)
+        self.apply_manifests()
         self.admin = json.loads(self.cluster.kubectl("config", "view", "--raw", "-o", "json"))
         self.token = self.cluster.kubectl("create", "token", ACCOUNT, "-n", self.name).strip()
+
+    def apply_manifests(self, *flags, without=("kind: Deployment\n",)):
+        """Without the planner itself, which would change objects while a test compares them."""
+        manifests = subprocess.run([PROGRAM, "manifests", "planner", self.file(self.configuration), "--namespace", self.name, *flags],
+                                   capture_output=True, text=True, check=True).stdout
+        parts = [part for part in manifests.split("\n---\n") if not any(f"\n{kind}" in part for kind in without)]
+        subprocess.run([folder_of_programs() / "kubectl", "--kubeconfig", self.cluster.kubeconfig, "apply", "--server-side", "-f", "-"],
+                       input="\n---\n".join(parts), capture_output=True, text=True, check=True)
 
     @classmethod
     def file(cls, content, suffix=".yaml"):
@@ -64,11 +67,17 @@ class Doctor(unittest.TestCase):
                           "contexts": [{"name": "a", "context": {"cluster": "c", "user": "u", "namespace": self.name}}],
                           "users": [{"name": "u", "user": user or {"token": self.token}}]})
 
-    def doctor(self, code, configuration=None, kubeconfig=None, *flags):
-        done = subprocess.run([PROGRAM, "doctor", self.file(configuration or self.configuration), "--program", "planner",
+    def run_doctor(self, configuration, kubeconfig, *flags):
+        return subprocess.run([PROGRAM, "doctor", self.file(configuration or self.configuration), "--program", "planner",
                                "--kubeconfig", kubeconfig or self.kubeconfig(), *flags],
                               capture_output=True, text=True, timeout=120, check=False,
                               env={key: value for key, value in os.environ.items() if key != "KUBECONFIG"} | {"HOME": self.folder})
+
+    def code_of(self, *flags):
+        return self.run_doctor(None, None, *flags).returncode
+
+    def doctor(self, code, configuration=None, kubeconfig=None, *flags):
+        done = self.run_doctor(configuration, kubeconfig, *flags)
         self.assertEqual(done.returncode, code, done.stdout + done.stderr)
         return done.stdout if code < 2 else done.stderr
 
@@ -92,7 +101,6 @@ class Doctor(unittest.TestCase):
         self.assertEqual(self.versions(), before)
 
     def test_a_missing_verb_has_the_line_that_grants_it(self):
-        table = None
         role = self.cluster.get("role", ACCOUNT, "-n", self.name)
         kept = json.loads(json.dumps(role["rules"]))
         rules = [rule for rule in kept if rule["resources"] != ["deployments/scale"]]
@@ -101,29 +109,27 @@ class Doctor(unittest.TestCase):
         try:
             line = r'\{apiGroups: \["apps"\], resources: \["deployments/scale"\], resourceNames: \["chat"\], verbs: \["get", "patch"\]\}'
 
-            def is_missing():
-                nonlocal table
-                done = subprocess.run([PROGRAM, "doctor", self.file(self.configuration), "--program", "planner", "--kubeconfig", self.kubeconfig()],
-                                      capture_output=True, text=True, timeout=120, check=False)
-                table = done.stdout
-                return done.returncode == 1
-
-            until("a missing permission", is_missing)  # The authorizer follows Roles by a watch.
+            until("a missing permission", lambda: self.code_of() == 1)  # The authorizer follows Roles by a watch.
+            table = self.doctor(1)
             self.assertRegex(table, r'(?m)^patch deployments/scale "chat" in namespace ".*" +missing +add to the Role: ' + line)
             self.assertRegex(table, r'(?m)^get deployments/scale "chat" in namespace ".*" +ok$')
             self.assertNotIn("dry run", table)
         finally:
             patch(kept)
-        until("the permission", lambda: subprocess.run(
-            [PROGRAM, "doctor", self.file(self.configuration), "--program", "planner", "--kubeconfig", self.kubeconfig()],
-            capture_output=True, timeout=120, check=False).returncode == 0)
+        until("the permission", lambda: self.code_of() == 0)
 
     def test_targets_that_are_none(self):
         admin = self.kubeconfig(self.admin["users"][0]["user"])
-        hint = "create it, install its definition, or name an object that has /scale"
-        for target, says in (("deployment/none", 'deployments.apps "none"'),
-                             ("leaderworkerset/chat", 'leaderworkersets.leaderworkerset.x-k8s.io "chat"'),  # No such definition.
-                             ("apps/v1/daemonsets/chat", 'daemonsets.apps "chat"')):                        # Without /scale.
+        self.cluster.kubectl("apply", "-n", self.name, "-f", "-", given={
+            "apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "chat"}, "spec": {
+                "selector": {"matchLabels": {"app": "none"}}, "template": {
+                    "metadata": {"labels": {"app": "none"}}, "spec": {"nodeSelector": {"type": "none"}, "containers": [
+                        {"name": "engine", "image": "engine"}]}}}})
+        for target, says, hint in (
+                ("deployment/none", 'deployments.apps "none"', "it does not exist; create it, or correct pools[].kubernetes"),
+                ("example.org/v1/engines/chat", 'engines.example.org "chat"',
+                 "the cluster does not serve engines.example.org v1; install its definition (CRD), or name another version"),
+                ("apps/v1/daemonsets/chat", 'daemonsets.apps "chat"', "daemonsets.apps have no /scale; name an object that has it")):
             table = self.doctor(1, self.with_pool(kubernetes=target), admin)
             line = next(line for line in table.splitlines() if line.startswith("target "))
             self.assertIn(says, line)
@@ -141,6 +147,35 @@ class Doctor(unittest.TestCase):
                              "has the same target; remove it, or run the planner with --mode observe")
         finally:
             self.cluster.kubectl("delete", "hpa", "rival", "-n", self.name)
+
+    def test_several_planners_need_their_lease_and_their_state(self):
+        flags = ("--leader-election", f"{self.name}/{ACCOUNT}", "--state-config-map", f"{self.name}/{ACCOUNT}-state")
+        table = self.doctor(1, None, None, *flags)
+        self.assertRegex(table, rf'(?m)^update leases "{ACCOUNT}" in namespace ".*" +missing +add to the Role: ')
+        self.apply_manifests("--replicas", "2")
+        until("the permissions", lambda: self.code_of(*flags) == 0)  # The authorizer follows Roles by a watch.
+        table = self.doctor(0, None, None, *flags)
+        self.assertRegex(table, rf'(?m)^update leases "{ACCOUNT}" in namespace ".*" +ok$')
+        self.assertRegex(table, rf'(?m)^patch configmaps "{ACCOUNT}-state" in namespace ".*" +ok$')
+
+    def test_an_hpa_that_follows_the_planner(self):
+        admin = self.kubeconfig(self.admin["users"][0]["user"])
+        flags = ("--namespace", self.name, "--account", ACCOUNT, "--autoscaler", "hpa")
+        table = self.doctor(1, None, admin, *flags)
+        self.assertRegex(table, r"(?m)^create subjectaccessreviews of the cluster +missing +add to the ClusterRole: .* bind the ClusterRole "
+                         r"system:auth-delegator")
+        self.assertRegex(table, r'(?m)^get configmaps "extension-apiserver-authentication" in namespace "kube-system" +missing ')
+        row = r'(?m)^HorizontalPodAutoscaler of Deployment "chat" in namespace ".*" +'
+        self.assertRegex(table, row + "missing +apply the one that `penstock manifests planner --autoscaler hpa` writes$")
+        ca = self.file("-----BEGIN CERTIFICATE-----\nMA==\n-----END CERTIFICATE-----\n", ".pem")
+        # The APIService is one for the cluster, and others' tests have it.
+        self.apply_manifests("--autoscaler", "hpa", "--ca", ca, without=("kind: Deployment\n", "kind: APIService"))
+        self.addCleanup(self.cluster.kubectl, "delete", "rolebinding", "-n", "kube-system", f"{self.name}-{ACCOUNT}", check=False)
+        self.addCleanup(self.cluster.kubectl, "delete", "clusterrolebinding", f"{self.name}-{ACCOUNT}-auth-delegator", check=False)
+        until("the permissions", lambda: " missing  add to" not in self.run_doctor(None, admin, *flags).stdout)
+        table = self.doctor(1, None, admin, *flags)
+        self.assertRegex(table, row + r"(ok|missing  ScalingActive is False: )")
+        self.assertNotIn("no other autoscaler", table)
 
     def certificate(self, subject, ca=None, key=None, days="1"):
         """A certificate and its key as text: signed by itself, or by a CA."""

@@ -1,17 +1,16 @@
 #!/usr/bin/env python3
 """What `penstock manifests` writes, applied to a real API server with strict validation; and the Role is all that the gateway needs.
 
-The definitions of others (PodMonitor) are those of k8s-testbed.sh crds. That of KEDA is taken from the cache of Go's modules."""
+The definitions of others (PodMonitor) are those of k8s-testbed.sh crds; that of KEDA is taken out of its Go module."""
 
 import json
 import os
-import pathlib
 import subprocess
 import sys
 import tempfile
 import unittest
 
-from cluster_testing import Cluster, folder_of_programs, main
+from cluster_testing import Cluster, definition_modules, folder_of_module, folder_of_programs, main
 from live_testing import PROGRAM, Gateway, config_file, until
 
 KEDA = "scaledobjects.keda.sh"
@@ -36,9 +35,8 @@ class Manifests(unittest.TestCase):
         except RuntimeError as error:
             print(f"NOT CHECKED: PodMonitor, because its definition cannot be obtained: {error}", file=sys.stderr)
             cls.without = ["PodMonitor"]
-        # The definition of KEDA is there where the testbed has built KEDA: in the cache of Go's modules.
-        for path in sorted(pathlib.Path.home().glob("go/pkg/mod/github.com/kedacore/keda/v2@*/config/crd/bases/keda.sh_scaledobjects.yaml"))[-1:]:
-            cls.cluster.kubectl("apply", "--server-side", "-f", str(path))
+        if folder := folder_of_module(definition_modules()[0]):
+            cls.cluster.kubectl("apply", "--server-side", "-f", str(folder / "config/crd/bases/keda.sh_scaledobjects.yaml"))
             cls.cluster.kubectl("wait", "--for=condition=Established", "crd/scaledobjects.keda.sh", "--timeout=30s")
         cls.ca = cls.file("-----BEGIN CERTIFICATE-----\nMA==\n-----END CERTIFICATE-----\n")
 
@@ -82,7 +80,7 @@ class Manifests(unittest.TestCase):
 
     def test_scaled_objects_have_what_keda_defines(self):
         if KEDA not in self.cluster.kubectl("get", "crds", "-o", "name"):
-            print("NOT CHECKED: ScaledObject, because KEDA's definitions are not in the testbed", file=sys.stderr)
+            print("NOT CHECKED: ScaledObject, because the Go module of KEDA cannot be obtained", file=sys.stderr)
             return
         self.apply(self.manifests("planner", EXAMPLES["aggregated"], "--autoscaler", "keda"), "--dry-run=server")
         for policy in ("keda-tokens", "hpa-rate", "hpa-concurrency", "penstock"):

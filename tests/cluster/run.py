@@ -29,7 +29,7 @@ import time
 import unittest
 
 import dynamo_planner
-from cluster_testing import PORT_BASE, RUN, SKIPPED, TESTBED, keda_is_built, script, why_skipped
+from cluster_testing import PORT_BASE, RUN, SKIPPED, TESTBED, definition_modules, keda_is_built, script, why_skipped
 from real_clients import python_with
 from scaler_client import GRPC
 
@@ -264,7 +264,10 @@ def run_parts(scenarios, jobs, deadline):
 
 
 def install_clients():
-    """There is no package index inside."""
+    """There is neither a package index nor a module proxy inside."""
+    done = subprocess.run(["go", "mod", "download", *definition_modules()], cwd="/", stderr=subprocess.PIPE, text=True, check=False)
+    if done.returncode != 0:
+        print(f"SKIPPED: tests with definitions of others: {done.stderr.strip().splitlines()[-1:]}", flush=True)
     if cause := dynamo_planner.install():
         print(f"SKIPPED: the comparison with Dynamo's planner: {cause}", flush=True)
     try:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 
-from cluster_testing import HERE, main, quiet
+from cluster_testing import HERE, limit_s, main, quiet
 from live_testing import PROGRAM, Engine, ask, series, until
 from pods_testing import Planner, PodsThatServe, kwok_pod, owner_of
 
@@ -17,6 +17,7 @@ OTHERS = 49  # Deployments of one pod.
 PODS = 500 - OTHERS
 STEP = "linear:43,0,0.001,0"  # 43 ms a token: 451 pods publish 10,480 messages a second.
 SECONDS = 30  # Of the measurement.
+KNOWN_S = 2  # From the start of the planner until it knows all pods.
 
 
 def sums(text):
@@ -107,6 +108,7 @@ class Scale(PodsThatServe):
         self.assertEqual(rejected, 0)
         self.assertGreater(received, 1000 * SECONDS, "the pods hardly publish")
         self.assertLess(cost, 2.0)
+        self.assertLess(took, limit_s(KNOWN_S))
         # Half a core for 10,000 messages a second; a fifth of it is what pods cost without them.
         self.assertLess(spent / at, 0.1 + 0.4 * received / at / 10_000)
         self.assertGreaterEqual(within, 0.99 * ticks)

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Streams of 10 s through the gateway while the planner scales prefill and decode Deployments up and down, with a rolling restart in
+"""Streams of 10 and 60 s through the gateway while the planner scales prefill and decode Deployments up and down, with a rolling restart in
 between; and a step of the load."""
 
 import json
 import pathlib
+import statistics
 import subprocess
 import sys
 import time
@@ -11,14 +12,15 @@ import time
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "browser"))
 
 import chromium  # noqa: E402
-from cluster_testing import long, main, seconds_of  # noqa: E402
-from live_testing import PROGRAM, until  # noqa: E402
+from cluster_testing import limit_s, long, main, seconds_of  # noqa: E402
+from live_testing import PROGRAM, Stream, until  # noqa: E402
 from pods_testing import Clients, Planner, PodsThatServe, engine_pod, owner_of  # noqa: E402
 
 ROLES = ("prefill", "decode")
-TOKENS, TURNS = 500, 5
+TOKENS, LONG_TOKENS, TURNS = 500, 3000, 5
 STEP = "linear:20,0,0.001,0"  # 20 ms a token.
 SLO = {"ttft": "2s", "itl": "50ms", "goal": 0.99}
+DRAINED_S, STEP_S = 2, 5  # From the last stream of a pod to its deletion; from a step of the load to the write of /scale.
 
 
 def pools(bounds):
@@ -68,6 +70,7 @@ class Serving(PodsThatServe):
         self.allow("roles")
         planner = Planner(self, "roles", gateway, 1, pools=pools, slo=SLO)
         clients = Clients(gateway.port, 8, TOKENS, "{} client, turn {}" + " word" * 200)
+        long_stream = Stream(gateway.port, LONG_TOKENS, "a long one" + " word" * 200)
         self.until_streaming(gateway, clients)
         began = time.monotonic()
         for turn in range(TURNS):
@@ -88,13 +91,18 @@ class Serving(PodsThatServe):
                 restarted = time.time()
         took = time.monotonic() - began
         broken = clients.end()
+        long_stream.join()
         drains = self.drains(planner, clients, restarted)
-        print(f"{len(clients.streams)} streams of {TOKENS} tokens in {took:.0f} s, {len(broken)} broken; {len(drains)} drains, which ended "
-              f"{max(drains, default=0):.1f} s after the last stream at most", file=sys.stderr)
+        print(f"{len(clients.streams)} streams of {TOKENS} tokens in {took:.0f} s, {len(broken)} broken, beside one of {LONG_TOKENS}; "
+              f"{len(drains)} drains, which ended {statistics.median(drains or [0]):.1f} s after the last stream in the median, and "
+              f"{max(drains, default=0):.1f} s at most", file=sys.stderr)
         self.assertEqual(broken, [])
+        self.assertTrue(long_stream.whole(LONG_TOKENS), f"{long_stream.status} {long_stream.fault} {long_stream.tokens()} tokens")
         self.assertGreater(len(clients.streams), 20)
         self.assertGreater(len(drains), 2)
-        self.assertLess(max(drains), 10)
+        # A single one may wait for a core; see limit_s().
+        self.assertLessEqual(statistics.median(drains), DRAINED_S)
+        self.assertLessEqual(max(drains), limit_s(DRAINED_S))
         self.assertEqual({write["status"] for write in self.cluster.scale_writes("roles")} - {409}, {200})
 
     def test_the_same_without_drain_cuts_streams(self):
@@ -128,7 +136,7 @@ class Serving(PodsThatServe):
         first = min((write["at"] for write in self.cluster.scale_writes("step")[before:]), default=0)
         print(f"/scale was written {first - began:.1f} s after the step; {self.replicas('step')} replicas at its end\n{loaded.stdout}", file=sys.stderr)
         self.assertGreater(first, 0, "the planner did not scale")
-        self.assertLess(first - began, 15)
+        self.assertLess(first - began, limit_s(STEP_S))
         self.assertEqual(loaded.returncode, 0, loaded.stdout + loaded.stderr)
 
 

@@ -28,7 +28,8 @@ class ApiServer:
             def do_GET(self):
                 outer.requests.append(("GET", self.path))
                 if self.path in documents:
-                    return self.answer(200, documents[self.path])
+                    document = documents[self.path]
+                    return self.answer(404 if document is None else 200, document or {"kind": "Status", "reason": "NotFound", "code": 404})
                 if self.path.endswith("/scale"):
                     return self.answer(404, {"kind": "Status", "reason": "NotFound", "code": 404, "message": "not found"})
                 self.answer(status, {"kind": "PodList", "metadata": {}, "items": [{"metadata": {"name": name}} for name in pods]})
@@ -61,6 +62,11 @@ class ApiServer:
         test.addCleanup(self.server.server_close)
         test.addCleanup(self.server.shutdown)
         self.url = f"http://127.0.0.1:{self.server.server_port}"
+
+
+def named(name):
+    """The list of one object."""
+    return f"?limit=1&fieldSelector=metadata.name%3D{name}"
 
 
 class Doctor(unittest.TestCase):
@@ -125,10 +131,11 @@ class Doctor(unittest.TestCase):
         other = {"metadata": {"name": "hand"}, "spec": {"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "a"}}}
         pools = {"pools": [{"name": "a", "role": "prefill", "kubernetes": "deployment/a"},
                            {"name": "b", "role": "decode", "kubernetes": "deployment/b"}]}
-        api = ApiServer(self, pods=["a-1"], documents={f"{apps}/a/scale": scale, scaling: {"kind": "List", "items": [other]}})
+        api = ApiServer(self, pods=["a-1"], documents={f"{apps}/a/scale": scale, scaling: {"kind": "List", "items": [other]},
+                                                       f"{apps}{named('b')}": {"kind": "List", "items": []}})
         table = self.doctor("--kubeconfig", self.kubeconfig(api.url), code=1, configuration=pools).stdout
         self.assertRegex(table, r'(?m)^target deployments\.apps "a" in namespace "llm" +ok +2 replicas$')
-        self.assertRegex(table, r'(?m)^target deployments\.apps "b" in namespace "llm" +missing .*; create it, install its definition')
+        self.assertRegex(table, r'(?m)^target deployments\.apps "b" in namespace "llm" +missing +it does not exist; create it, or correct')
         self.assertRegex(table, r'(?m)^no other autoscaler of deployments\.apps "a" +missing +HorizontalPodAutoscaler "hand" has the same target')
         self.assertRegex(table, r'(?m)^patch deployments/scale "a" in namespace "llm" +missing +add to the Role: .*resourceNames: \["a", "b"\]')
         self.assertNotIn("dry run", table, "without the permission, which has a line of its own")
@@ -140,6 +147,87 @@ class Doctor(unittest.TestCase):
         self.assertTrue(writes)
         for write in writes:
             self.assertIn("dryRun=All", write[1])
+
+    def test_a_target_without_definition_and_one_without_scale_are_told_apart(self):
+        group = "/apis/example.org/v1/namespaces/llm/engines"
+        pools = {"pools": [{"name": "a", "kubernetes": "example.org/v1/engines/a"}]}
+        for listed, says in ((None, r"the cluster does not serve engines\.example\.org v1; install its definition \(CRD\)"),
+                             ({"items": []}, r"it does not exist; create it, or correct pools\[\]\.kubernetes"),
+                             ({"items": [{"metadata": {"name": "a"}}]}, r"engines\.example\.org have no /scale; name an object that has it")):
+            api = ApiServer(self, documents={group + named("a"): listed})
+            table = self.doctor("--kubeconfig", self.kubeconfig(api.url), code=1, configuration=pools).stdout
+            self.assertRegex(table, rf'(?m)^target engines\.example\.org "a" in namespace "llm" +missing +(get .*|list .*)?{says}')
+
+    def test_several_planners_need_their_lease_and_their_state(self):
+        allowed = [("list", "pods"), ("watch", "pods"), ("create", "leases"), ("get", "leases"), ("create", "configmaps"), ("get", "configmaps")]
+        api = ApiServer(self, allowed, ["a"])
+        table = self.doctor("--kubeconfig", self.kubeconfig(api.url), "--leader-election", "llm/lead", "--state-config-map", "llm/state",
+                            code=1).stdout
+        self.assertRegex(table, r'(?m)^update leases "lead" in namespace "llm" +missing +add to the Role: .*"coordination\.k8s\.io".*'
+                         r'resourceNames: \["lead"\], verbs: \["get", "update"\]')
+        self.assertRegex(table, r'(?m)^patch configmaps "state" in namespace "llm" +missing +add to the Role: ')
+        self.assertRegex(table, r'(?m)^create leases in namespace "llm" +ok$')
+        table = self.doctor("--kubeconfig", self.kubeconfig(ApiServer(self, [*allowed, ("update", "leases")], ["a"]).url),
+                            "--leader-election", "llm/lead", code=0).stdout
+        self.assertNotIn("configmaps", table)
+
+    def followed(self, kind, code, documents, **server):
+        """The table for a pool whose Deployment another autoscaler scales."""
+        scale = {"kind": "Scale", "metadata": {"name": "chat", "resourceVersion": "1"}, "spec": {"replicas": 2},
+                 "status": {"replicas": 2, "selector": "app=chat"}}
+        api = ApiServer(self, pods=["chat-1"], documents={"/apis/apps/v1/namespaces/llm/deployments/chat/scale": scale, **documents}, **server)
+        table = self.doctor("--kubeconfig", self.kubeconfig(api.url), "--program", "planner", "--autoscaler", kind, code=code,
+                            configuration={"pools": [{"name": "chat"}]}).stdout
+        self.assertRegex(table, r'(?m)^target deployments\.apps "chat" in namespace "llm" +ok +2 replicas$')
+        self.assertNotIn("no other autoscaler", table)
+        self.assertNotIn("deployments/scale", table, "the planner scales nothing")
+        return table
+
+    def test_scaled_objects_of_keda(self):
+        path = "/apis/keda.sh/v1alpha1/namespaces/llm/scaledobjects"
+
+        def table(code, document):
+            return self.followed("keda", code, {path: document})
+
+        def scaled_object(pool="chat", name="chat", ready="True", **spec):
+            return {"items": [{"metadata": {"name": "so"}, "spec": {
+                "scaleTargetRef": {"name": name}, "triggers": [{"type": "external-push", "metadata": {"pool": pool}}],
+                "minReplicaCount": 1, "maxReplicaCount": 8, **spec},
+                "status": {"conditions": [{"type": "Ready", "status": ready, "message": "no scaler"}]}}]}
+
+        row = r'(?m)^ScaledObject of Deployment "chat" in namespace "llm" +'
+        self.assertRegex(table(0, scaled_object()), row + 'ok +"so", 1 to 8 replicas$')
+        self.assertRegex(table(1, None), row + r"missing .*the cluster does not serve scaledobjects\.keda\.sh v1alpha1; install its definition")
+        self.assertRegex(table(1, scaled_object(name="mail")), row + "missing +apply the one that `penstock manifests planner --autoscaler keda`")
+        self.assertRegex(table(1, scaled_object(pool="mail")), row + 'missing +it has no trigger .* with metadata.pool "chat"')
+        self.assertRegex(table(1, scaled_object(minReplicaCount=0)), row + "missing +minReplicaCount is 0, .*; set it to at least 1$")
+        default = scaled_object()
+        del default["items"][0]["spec"]["minReplicaCount"]
+        self.assertRegex(table(1, default), row + "missing +minReplicaCount is 0")
+        self.assertRegex(table(1, scaled_object(ready="False")), row + "missing +Ready is False: no scaler$")
+
+    def test_external_metrics_of_an_hpa(self):
+        def table(code, service="llm", pool="chat", active="True", hpa=True, allowed=(("get", "configmaps"), ("create", "subjectaccessreviews"))):
+            api_service = service and {"spec": {"service": {"name": "s", "namespace": service}}}
+            external = {"metric": {"name": "penstock_target_replicas", "selector": {"matchLabels": {"pool": pool}}}}
+            autoscaler = {"metadata": {"name": "h"}, "spec": {
+                "scaleTargetRef": {"kind": "Deployment", "name": "chat"}, "minReplicas": 2, "maxReplicas": 9,
+                "metrics": [{"type": "External", "external": external}]},
+                "status": {"conditions": [{"type": "ScalingActive", "status": active, "message": "no metric"}]}}
+            return self.followed("hpa", code, {
+                "/apis/apiregistration.k8s.io/v1/apiservices/v1beta1.external.metrics.k8s.io": api_service or None,
+                "/apis/autoscaling/v2/namespaces/llm/horizontalpodautoscalers": {"items": [autoscaler] * hpa}}, allowed=allowed)
+
+        service, row = r"(?m)^APIService v1beta1\.external\.metrics\.k8s\.io +", r'(?m)^HorizontalPodAutoscaler of Deployment "chat" in namespace "llm" +'
+        good = table(0)
+        self.assertRegex(good, service + 'ok +Service "s" in namespace "llm"$')
+        self.assertRegex(good, row + 'ok +"h", 2 to 9 replicas$')
+        self.assertRegex(table(1, service=None), service + "missing +apply the one that `penstock manifests planner --autoscaler hpa` writes$")
+        self.assertRegex(table(1, service="keda"), service + 'missing +it is served by the Service "s" in namespace "keda"; a cluster has one provider')
+        self.assertRegex(table(1, hpa=False), row + "missing +apply the one")
+        self.assertRegex(table(1, pool="mail"), row + 'missing +it does not read penstock_target_replicas of the pool "chat"')
+        self.assertRegex(table(1, active="False"), row + "missing +ScalingActive is False: no metric$")
+        self.assertRegex(table(1, allowed=()), r"(?m)^create subjectaccessreviews of the cluster +missing +add to the ClusterRole: .*system:auth-delegator")
 
     def test_an_api_server_that_is_away_is_one_line(self):
         table = self.doctor("--kubeconfig", self.kubeconfig("http://127.0.0.1:1"), code=1).stdout
@@ -178,6 +266,10 @@ class Doctor(unittest.TestCase):
                 says="client-certificate-data")
         refused("--namespace", "a_b", says="--namespace: 'a_b' is not a name that Kubernetes accepts")
         refused("--account", "A", says="--account: 'A' is not a name")
+        refused("--leader-election", "lead", says="--leader-election: ")
+        refused("--autoscaler", "hpa", says="pools[0].name: 'a b'", configuration={"pools": [{"name": "a b"}]})
+        refused("--autoscaler", "keda", says="another autoscaler can scale a Deployment or a StatefulSet",
+                configuration={"pools": [{"name": "a", "kubernetes": "leaderworkerset/a"}]})
         refused("--gateway", "http://", says="--gateway: must be HOST:PORT")
         refused(says="unknown key", configuration={"gatway": {}})
 
