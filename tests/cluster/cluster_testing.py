@@ -23,7 +23,8 @@ SKIPPED = 77
 PORT_BASE = 17400
 TESTBED = os.environ.get("PENSTOCK_TESTBED") or str(HERE.parents[2] / "shared" / "testbed")
 BUSY_LOAD = 2  # Processes for each core.
-PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok", "kubectl")
+CONTROLLERS = ("kube-controller-manager", "kube-scheduler", "kwok")
+PROGRAMS = ("etcd", "kube-apiserver", *CONTROLLERS, "kubectl")
 
 
 def script():
@@ -146,13 +147,15 @@ class Cluster:
 
     def give_back(self, component):
         """Continues or starts a component, and waits until the API server is ready. The controllers start anew, because they would wait
-        up to a minute after a second outage."""
+        up to a minute after a second outage. They end before the API server is back: the former ones would take the nodes for lost, because their Leases
+        are old, and set pods to not Ready, which the kubelet of the testbed does not correct."""
+        for controller in CONTROLLERS:
+            while self.has_signalled(controller, "KILL"):
+                time.sleep(0.02)
         if not self.has_signalled(component, "CONT"):
             self.testbed("again", component)
         self.wait_until_ready()
-        for controller in ("kube-controller-manager", "kube-scheduler", "kwok"):
-            while self.has_signalled(controller, "KILL"):
-                time.sleep(0.02)
+        for controller in CONTROLLERS:
             self.testbed("again", controller)
 
     def has_signalled(self, component, name):

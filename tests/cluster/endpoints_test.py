@@ -53,8 +53,15 @@ class EndpointsOfAService(PodsThatServe):
         self.cluster.kubectl("scale", "deployment", "engines", "-n", "phases", "--replicas=1")
         until("one endpoint", lambda: seen.update(self.phases(gateway)) or self.phases(gateway) == ["serving"])
         self.assertIn("draining", seen)
-        self.apply("phases", owner_of(engine_pod(grace_s=60, pre_stop_s=5, start_up="3s"), 2))
-        until("a pod that starts", lambda: "warming" in self.phases(gateway))
+        # Endpoints that stay not ready until the test has seen them.
+        late = owner_of(engine_pod(grace_s=60, pre_stop_s=5), 2)
+        probe = late["spec"]["template"]["spec"]["containers"][0]["readinessProbe"]
+        path, probe["httpGet"]["path"] = probe["httpGet"]["path"], "/no-such-page"
+        self.apply("phases", late)
+        until("a pod that is not ready", lambda: "warming" in self.phases(gateway))
+        self.assertIn("serving", self.phases(gateway))
+        probe["httpGet"]["path"] = path
+        self.apply("phases", late)
         until("two endpoints", lambda: self.phases(gateway) == ["serving"] * 2)
 
     def test_a_planner_drains_endpoints_that_a_selector_marks(self):
