@@ -81,6 +81,7 @@ PlannerDaemon::PlannerDaemon(net::Loop& loop, net::Client& client, Fleet& fleet,
     : loop_(loop),
       client_(client),
       fleet_(fleet),
+      targets_(fleet),
       policy_(&policy),
       options_(std::move(options)),
       log_(log),
@@ -188,8 +189,7 @@ bool PlannerDaemon::awaits_gateway() const {
 
 // Whether the planner has data changes between ticks: a policy may decide only every few minutes.
 void PlannerDaemon::watch_data() {
-  std::optional<core::Instant> gateway_at;
-  if (overview_at_ && traffic_at_) gateway_at = std::min(*overview_at_, *traffic_at_);
+  const auto gateway_at = std::min(overview_at_, traffic_at_);  // Empty if one of them is.
   signals::Observation seen = observe(loop_.now());
   const signals::DataLimits limits{options_.gateway_timeout, report::kSampleAgeMax};
   signals::DataState state = signals::data_state(seen, gateway_at, fleet_.acts(), limits);
@@ -310,12 +310,12 @@ void PlannerDaemon::tick() {
   std::vector<std::uint32_t> prompts;
   for (const signals::RecentRequest& request : seen.recent) prompts.push_back(request.input_tokens);
   if (!prompts.empty()) fleet_.recent_prompts(std::move(prompts));
-  decision::Tick tick = control_loop_.tick(seen, [this](std::size_t pool, std::uint32_t target) {
-    if (options_.observe_only || !fleet_.acts()) return true;
-    if (!leads()) return false;  // The decision may have taken long.
-    fleet_.set_target(pool, target);
-    return true;
+  const bool acts = !options_.observe_only && fleet_.acts();
+  decision::Tick tick = control_loop_.tick(seen, [&](std::size_t pool, std::uint32_t target) {
+    if (acts && leads()) targets_.set(pool, target);  // The decision may have taken long.
+    return !acts || leads();
   });
+  if (acts && leads()) targets_.confirm(tick.decision, options_.pools);
   has_decided_ = true;
   keeper_.ticked();
   seen.recent = {};
@@ -392,7 +392,7 @@ void PlannerDaemon::look_at_leadership() {
   const bool leads_now = leads();
   if (std::exchange(has_led_, leads_now) == leads_now || options_.leadership == nullptr) return;
   has_decided_ = false;
-  if (!leads_now) return fleet_.forget_targets();
+  if (!leads_now) return targets_.forget();
   control_loop_.take_over();
   const std::uint64_t term = options_.leadership->term();
   if (std::exchange(term_, term) == term) return;
@@ -453,32 +453,6 @@ std::vector<connect::RecommendedReplicas> PlannerDaemon::recommended() const {
       made.unknown_because = decided_ ? "the target is unknown: " + unknown_because() : "nothing is decided yet";
   }
   return pools;
-}
-
-std::vector<telemetry::TokenFigures> PlannerDaemon::token_figures() const {
-  std::vector<telemetry::TokenFigures> engines;
-  for (std::size_t pool = 0; pool < options_.pools.size(); ++pool)
-    for (const ReplicaView& view : fleet_.replicas(pool)) {
-      auto figures = fleet_.tokens_of(view.seen.replica, options_.kv_bytes_per_token);
-      if (!figures) continue;
-      // Clients and autoscalers know the model by its name in the gateway, which some engines do not expose.
-      if (!view.model.empty()) figures->model = view.model;
-      if (figures->model.empty()) figures->model = options_.model;
-      figures->labels = telemetry::format_labels({{"pool", options_.pools[pool].name}, {"replica", view.name}});
-      engines.push_back(*std::move(figures));
-    }
-  return engines;
-}
-
-std::vector<telemetry::ReplicaMessages> PlannerDaemon::message_counts(
-    std::optional<telemetry::MessageCounts> ReplicaView::*of) const {
-  std::vector<telemetry::ReplicaMessages> messages;
-  for (std::size_t pool = 0; pool < options_.pools.size(); ++pool)
-    for (const ReplicaView& view : fleet_.replicas(pool))
-      if (view.*of)
-        messages.push_back(
-            {telemetry::format_labels({{"pool", options_.pools[pool].name}, {"replica", view.name}}), *(view.*of)});
-  return messages;
 }
 
 }  // namespace penstock::controller

@@ -11,6 +11,7 @@
 
 #include "connect/recommended_replicas.h"
 #include "controller/fleet.h"
+#include "controller/fleet_targets.h"
 #include "controller/gateway_feed.h"
 #include "controller/leadership.h"
 #include "controller/policy_store.h"
@@ -158,6 +159,7 @@ class PlannerDaemon {
   net::Loop& loop_;
   net::Client& client_;
   Fleet& fleet_;
+  FleetTargets targets_;
   decision::Policy* policy_;
   std::unique_ptr<decision::Policy> reloaded_policy_;  // Null before the first reload.
   DaemonOptions options_;

@@ -1,4 +1,4 @@
-// The points of the charts.
+// What the planner publishes of its observations: the points of the charts, and the figures of engines.
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -98,6 +98,32 @@ void PlannerDaemon::add_point() {
   hit_tokens_before_ = hits;
   points_.push_back(std::move(point));
   if (points_.size() > options_.points_max) points_.pop_front();
+}
+
+std::vector<telemetry::TokenFigures> PlannerDaemon::token_figures() const {
+  std::vector<telemetry::TokenFigures> engines;
+  for (std::size_t pool = 0; pool < options_.pools.size(); ++pool)
+    for (const ReplicaView& view : fleet_.replicas(pool)) {
+      auto figures = fleet_.tokens_of(view.seen.replica, options_.kv_bytes_per_token);
+      if (!figures) continue;
+      // Clients and autoscalers know the model by its name in the gateway, which some engines do not expose.
+      if (!view.model.empty()) figures->model = view.model;
+      if (figures->model.empty()) figures->model = options_.model;
+      figures->labels = telemetry::format_labels({{"pool", options_.pools[pool].name}, {"replica", view.name}});
+      engines.push_back(*std::move(figures));
+    }
+  return engines;
+}
+
+std::vector<telemetry::ReplicaMessages> PlannerDaemon::message_counts(
+    std::optional<telemetry::MessageCounts> ReplicaView::*of) const {
+  std::vector<telemetry::ReplicaMessages> messages;
+  for (std::size_t pool = 0; pool < options_.pools.size(); ++pool)
+    for (const ReplicaView& view : fleet_.replicas(pool))
+      if (view.*of)
+        messages.push_back(
+            {telemetry::format_labels({{"pool", options_.pools[pool].name}, {"replica", view.name}}), *(view.*of)});
+  return messages;
 }
 
 }  // namespace penstock::controller

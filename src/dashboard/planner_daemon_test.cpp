@@ -160,6 +160,16 @@ TEST_F(PlannerDaemonTest, NeverExceedsThePoolsMaximum) {
   EXPECT_EQ(fleet.wants.back(), 1U);
 }
 
+// Only a fleet with a target notices others that scale it.
+TEST_F(PlannerDaemonTest, TheFleetGetsATargetThatItHasAtFirstAndAfterAChangeByAnotherClient) {
+  open();
+  run_until_decided(3);
+  EXPECT_EQ(fleet.wants, (std::vector<std::uint32_t>{1}));
+  fleet.target = policy.target = 2;
+  run_until_decided(3);
+  EXPECT_EQ(fleet.wants, (std::vector<std::uint32_t>{1, 2}));
+}
+
 TEST_F(PlannerDaemonTest, ObserveOnlyChangesNothing) {
   policy.target = 3;
   open(true);

@@ -51,7 +51,6 @@ class FleetOfPods(PodsThatServe):
 
     def test_others_on_the_target_are_named_and_not_fought(self):
         gateway, planner = self.begin("others", 2)
-        # Before its first decision a planner takes what it finds.
         self.reaches(planner, gateway, 3)
         self.reaches(planner, gateway, 2)
         self.cluster.kubectl("scale", "deployment", "engines", "-n", "others", "--replicas=3")
@@ -76,6 +75,23 @@ class FleetOfPods(PodsThatServe):
         # No fight: the planner, whose user is autoscaler, writes before and after kubectl and the HPA, not beside them.
         users = [user for user, _ in itertools.groupby(write["user"] for write in self.cluster.scale_writes("others"))]
         self.assertEqual(users, ["autoscaler", "testbed-admin", "autoscaler", "testbed-admin", "autoscaler"])
+
+    def test_others_are_named_before_the_planner_has_scaled(self):
+        name = "unscaled"
+        gateway, planner = self.begin(name, 2)
+        planner.target(1, 5)
+        until("a decision", lambda: [event for event in planner.events("decision") if event["reason"] != "no_data"])
+        time.sleep(2)
+        self.assertEqual(self.cluster.scale_writes(name), [])
+        self.cluster.kubectl("scale", "deployment", "engines", "-n", name, "--replicas=3")
+        held = until("a hold", lambda: planner.held("manual"))
+        self.assertEqual((held[0]["by"], self.replicas(name)), ("kubectl", 3))
+        # It changes no number of replicas.
+        self.cluster.kubectl("autoscale", "deployment", "engines", "-n", name, "--min=1", "--max=5", "--cpu=50%")
+        held = until("a hold", lambda: planner.held("autoscaler"))
+        self.assertIn("engines", held[0]["by"])
+        self.until_one_event(name, "ScalingHeld", held[0]["message"])
+        self.assertEqual({write["user"] for write in self.cluster.scale_writes(name)}, {"testbed-admin"})
 
     def test_a_budget_holds_the_pool_with_the_cause(self):
         gateway, planner = self.begin("limits", 2)

@@ -133,6 +133,9 @@ class Keda(unittest.TestCase):
             until("10 replicas", lambda: self.replicas(name) == 10)
         hpa = self.cluster.get("hpa", "-n", "keda-push")["items"][0]["spec"]
         self.assertEqual({hpa["behavior"][way]["tolerance"] for way in ("scaleUp", "scaleDown")}, {"0"})
+        for name in ("keda-push", "keda-pull"):
+            self.assertRegex(self.doctor(name), r' ok +"chat", 1 to 40 replicas$')
+        self.assertRegex(self.doctor("keda-zero"), " missing +minReplicaCount is 0, ")
         self.follow("10 to 11", 11, names, lambda: self.target(11))
         self.follow("11 to 23", 23, names, lambda: self.target(23))
         self.follow("23 to 22", 22, names, lambda: self.target(22))
@@ -164,6 +167,13 @@ class Keda(unittest.TestCase):
         self.cluster.kubectl("scale", "deployment", "chat", "--replicas", "0", "-n", "keda-zero")
         until("12 replicas from zero", lambda: self.replicas("keda-zero") == 12)
         print(f"12 from zero after a person, by the next poll: {time.monotonic() - begun:.1f} s", flush=True)
+
+    def doctor(self, name):
+        """What `penstock doctor` reports of the ScaledObject."""
+        table = subprocess.run([PROGRAM, "doctor", self.folder + "/planner.yaml", "--namespace", name, "--program", "planner",
+                                "--autoscaler", "keda", "--kubeconfig", self.cluster.kubeconfig], capture_output=True, text=True,
+                               timeout=120, check=False).stdout
+        return next(line for line in table.splitlines() if line.startswith("ScaledObject "))
 
     def is_ready(self, name):
         conditions = self.cluster.get("scaledobject", "chat", "-n", name)["status"]["conditions"]
