@@ -1,5 +1,7 @@
 #include "api/answer_watch.h"
 
+#include <simdjson.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -49,6 +51,22 @@ void AnswerWatch::reset(bool stream) {
 }
 
 bool AnswerWatch::whole() const { return stream_ ? done_ || finished_ : scanner_ != nullptr && scanner_->complete(); }
+
+AnswerFrame AnswerWatch::frame(AnswerFrame other) const {
+  const simdjson::padded_string json{frame_};
+  simdjson::ondemand::parser parser;
+  simdjson::ondemand::document document;
+  if (frame_.empty() || parser.iterate(json).get(document) != simdjson::SUCCESS) return other;
+  const auto take = [&](std::string_view key, std::string& text) {
+    std::string_view value;
+    if (document.find_field_unordered(key).get_string().get(value) == simdjson::SUCCESS) text = value;
+  };
+  take("id", other.id);
+  take("model", other.model);
+  if (std::int64_t created = 0; document.find_field_unordered("created").get_int64().get(created) == simdjson::SUCCESS)
+    other.created = created;
+  return other;
+}
 
 void AnswerWatch::scan(std::string_view bytes) {
   if (scanner_ == nullptr) scanner_ = std::make_unique<AnswerScanner>();

@@ -42,6 +42,9 @@ class AnswerWatch {
   }
   // Status of the first error in the stream or of the error document; 0: none.
   [[nodiscard]] int error_status() const { return stream_ ? error_status_ : document().error_status; }
+  // Id, model and time of the latest event with text of a stream, for events that are added to it; those of
+  // `other` where there is none.
+  [[nodiscard]] AnswerFrame frame(AnswerFrame other) const;
   // An event has started and not ended, so that bytes written now would become part of it.
   [[nodiscard]] bool within_event() const { return stream_ && (within_event_ || is_within_line()); }
 

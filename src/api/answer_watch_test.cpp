@@ -37,6 +37,19 @@ std::string chunked(std::string_view body, core::RandomStream& random, std::uint
   return out + "0\r\nTrailer: 5\r\n\r\n";
 }
 
+TEST(AnswerWatch, NamesWhatAnAddedEventNeeds) {
+  const AnswerFrame other{"other", "another", 7, true};
+  const AnswerFrame frame = watched(stream_of(3)).frame(other);
+  EXPECT_EQ(frame.id, "chatcmpl-1");
+  EXPECT_EQ(frame.model, "m");
+  EXPECT_EQ(frame.created, 1);
+  EXPECT_EQ(watched("").frame(other).id, "other");
+  const AnswerFrame partly = watched(choice(R"("delta":{"content":"hi"})")).frame(other);
+  EXPECT_EQ(partly.id, "x");
+  EXPECT_EQ(partly.model, "another");
+  EXPECT_EQ(partly.created, 7);
+}
+
 TEST(AnswerWatch, CountsEventsThatBringText) {
   const auto watch = watched(stream_of(40));
   EXPECT_EQ(watch.text_events(), 40U);

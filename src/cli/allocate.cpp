@@ -147,7 +147,7 @@ int allocate(const Arguments& arguments) {
     const InterruptLater whole_file;
     if (const auto written = report::write_file(json, found->json); !written) return report_error(written.error());
   }
-  return print(found->text);
+  return print_page(found->text, {json});
 }
 
 }  // namespace penstock::cli

@@ -71,13 +71,18 @@ core::Error unknown(const std::string& word) {
           close.empty() ? known : close + " " + known};
 }
 
-int dispatch(const Arguments& arguments) {
+std::string version(std::string_view commit) {
+  return commit.empty() ? "penstock " PENSTOCK_VERSION "\n"
+                        : fmt::format("penstock " PENSTOCK_VERSION " ({})\n", commit);
+}
+
+int dispatch(const Arguments& arguments, std::string_view commit) {
   if (arguments.empty()) {
     print_error_text(help());
     return kBadInput;
   }
   const std::string& word = arguments.front();
-  if (word == "--version") return print("penstock " PENSTOCK_VERSION "\n");
+  if (word == "--version") return print(version(commit));
   if (word == "--help" || word == "-h" || (word == "help" && arguments.size() == 1)) return print(help());
   if (word == kComplete) return print(completion_lines());
   const bool wants_help = word == "help";
@@ -92,10 +97,10 @@ int dispatch(const Arguments& arguments) {
 
 std::span<const Command> commands() { return kCommands; }
 
-int run(const Arguments& arguments) {
+int run(const Arguments& arguments, std::string_view commit) {
   end_on_interrupt();
   try {
-    return dispatch(arguments);
+    return dispatch(arguments, commit);
   } catch (const std::bad_alloc&) {
     return report_error({core::ErrorCode::kEnvironment, {}, "out of memory", "replay a part with --from and --to"});
   } catch (const std::exception& error) {

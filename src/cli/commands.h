@@ -23,8 +23,9 @@ struct Command {
 };
 [[nodiscard]] std::span<const Command> commands();
 
-// Runs the program: finds the subcommand and calls it. Does not throw.
-[[nodiscard]] int run(const Arguments& arguments);
+// Runs the program: finds the subcommand and calls it. `commit` is that of its sources, for --version; empty: unknown.
+// Does not throw.
+[[nodiscard]] int run(const Arguments& arguments, std::string_view commit);
 
 [[nodiscard]] int replay(const Arguments& arguments);
 [[nodiscard]] int explain(const Arguments& arguments);

@@ -1,8 +1,10 @@
 #include "cli/console.h"
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -12,6 +14,7 @@
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "report/format.h"
+#include "report/write_file.h"
 
 namespace penstock::cli {
 namespace {
@@ -78,6 +81,12 @@ int print(std::string_view text) {
 
 void print_error_text(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stderr); }
 
+int print_page(std::string_view text, std::initializer_list<std::string_view> outputs) {
+  if (std::find(outputs.begin(), outputs.end(), report::kStandardOutput) == outputs.end()) return print(text);
+  print_error_text(text);
+  return kGood;
+}
+
 int report_error(const core::Error& error) {
   print_error_text("penstock: " + report::printable(error.message()) + "\n");
   return error.code == core::ErrorCode::kEnvironment ? kEnvironment : kBadInput;
@@ -100,6 +109,13 @@ bool stdout_has_colour() {
 }
 
 bool stderr_is_terminal() { return ::isatty(STDERR_FILENO) == 1; }
+
+std::optional<std::size_t> terminal_width() {
+  winsize size{};
+  if (::isatty(STDOUT_FILENO) != 1 || ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0)
+    return std::nullopt;
+  return size.ws_col;
+}
 
 void end_on_interrupt() {
   struct sigaction action {};

@@ -1,6 +1,8 @@
 // Output to the terminal, error messages, and interrupts.
 #pragma once
 
+#include <initializer_list>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -11,6 +13,8 @@ namespace penstock::cli {
 // Writes to standard output. Returns kGood; if that fails, reports the error and returns kEnvironment.
 [[nodiscard]] int print(std::string_view text);
 void print_error_text(std::string_view text);
+// Prints the page of a run for people: to standard error if one of the run's outputs goes to standard output ("-").
+[[nodiscard]] int print_page(std::string_view text, std::initializer_list<std::string_view> outputs);
 
 // Prints "penstock: where: what; hint" as one line on standard error and returns the exit code.
 int report_error(const core::Error& error);
@@ -20,6 +24,8 @@ int report_input_error(core::Error error);
 
 [[nodiscard]] bool stdout_has_colour();  // It is a terminal, and NO_COLOR is not set.
 [[nodiscard]] bool stderr_is_terminal();
+// Columns of the terminal that standard output is; empty for files and pipes.
+[[nodiscard]] std::optional<std::size_t> terminal_width();
 
 // After this call SIGINT and SIGTERM end the program at once with exit code 128 + the signal's number.
 void end_on_interrupt();

@@ -28,11 +28,13 @@ Usage explain_usage() {
   usage.command = "explain";
   usage.summary =
       "Reads a decision log, as `penstock replay --decision-log FILE` writes it, and says in plain words what was\n"
-      "decided and why. Without --at it lists the decisions: changes, and the reasons for which nothing changed.";
+      "decided and why. Without --at it lists the decisions: changes, and the first reason for which nothing changed\n"
+      "afterwards.";
   usage.operand = "FILE";
   usage.flags = {{"Which decision", "--at", "TIME", "the one in force at this time since the start, as 12m30s", {}, {}},
                  {"Which decision", "--policy", "NAME", "of this policy only", {}, {}},
-                 {"Which decision", "--pool", "NAME", "on this pool only", {}, {}}};
+                 {"Which decision", "--pool", "NAME", "on this pool only", {}, {}},
+                 {"Which decision", "--holds", {}, "list every hold, not only the first of several", {}, {}}};
   usage.notes =
       "Examples:\n"
       "  penstock replay built-in --policy penstock,dynamo-latency --decision-log log.jsonl\n"
@@ -119,10 +121,11 @@ int explain(const Arguments& arguments) {
   if (tracks.empty())
     return print(report::printable(file) + ": no decision in it: no policy of that replay ever looked at its fleet\n");
 
+  const report::Holds holds = parsed->has("--holds") ? report::Holds::kAll : report::Holds::kFirst;
   std::string text;
   for (const report::DecisionTrack& track : tracks) {
     if (!text.empty()) text += "\n";
-    text += *at ? report::explain_decision(track, **at) : report::list_decisions(track);
+    text += *at ? report::explain_decision(track, **at) : report::list_decisions(track, holds);
   }
   return print(text);
 }

@@ -34,8 +34,8 @@ core::Result<void> check_folders(const load::LoadOptions& options) {
 
 class Watcher {
  public:
-  Watcher(const load::Generator& generator, const load::Tally& tally, core::Duration planned)
-      : generator_{generator}, tally_{tally}, is_terminal_{::isatty(STDOUT_FILENO) == 1} {
+  Watcher(const load::Generator& generator, const load::Tally& tally, core::Duration planned, bool quiet)
+      : generator_{generator}, tally_{tally}, is_quiet_{quiet}, is_terminal_{::isatty(STDOUT_FILENO) == 1} {
     state_.planned = planned;
   }
 
@@ -49,6 +49,7 @@ class Watcher {
     state_.in_flight = generator_.in_flight();
     state_.at_limit = generator_.at_limit();
     ++looks_;
+    if (is_quiet_) return;
     if (is_terminal_) {
       static_cast<void>(print(erasure() + load::render_live(state_, tally_)));
       is_drawn_ = true;
@@ -67,13 +68,13 @@ class Watcher {
   load::LiveState state_;
   double cpu_s_ = 0.0;
   int looks_ = 0;
-  bool is_terminal_, is_drawn_ = false;
+  bool is_quiet_, is_terminal_, is_drawn_ = false;
 };
 
 load::RunSummary run_load(net::Loop& loop, load::LoadSetup& setup, load::Tally& tally) {
   load::RunSummary run;
   load::Generator generator{loop, setup.options.generator, setup.source, tally, [&] { loop.stop(); }};
-  Watcher watcher{generator, tally, setup.planned};
+  Watcher watcher{generator, tally, setup.planned, setup.options.quiet};
   const net::SignalWatch signals{loop, {SIGTERM, SIGINT}, [&](int) {
                                    run.interrupted = true;
                                    generator.stop();
@@ -142,7 +143,8 @@ int generate_load(const Arguments& arguments) {
   run.command = command_line(usage, *parsed, {"--api-key", "--tenant"});
   run.max_in_flight = generator.max_in_flight;
   run.verdicts = load::check_expectations(setup->options.expectations, tally);
-  if (const int code = print(load::render_table(run, tally)); code != kGood) return code;
+  const std::string page = setup->options.quiet ? std::string{} : load::render_table(run, tally);
+  if (const int code = print_page(page, {setup->options.json, setup->options.html}); code != kGood) return code;
   if (const auto written = write_files(*setup, run, tally); !written) return report_error(written.error());
   return exit_code(run, tally);
 }

@@ -73,6 +73,7 @@ tl::unexpected<core::Error> cannot_write(const std::string& path, int error, std
 }
 
 core::Result<void> check(const Output& output, const std::vector<std::string>& inputs) {
+  if (output.path == report::kStandardOutput) return {};
   std::error_code error;
   for (const std::string& input : inputs)
     if (fs::equivalent(output.path, input, error) && !error)
@@ -128,7 +129,9 @@ core::Result<void> check_decision_log(const std::string& path) {
   std::error_code error;
   const bool is_stream =
       fs::exists(path, error) && !fs::is_regular_file(path, error);  // /dev/stdout is written as JSON lines.
-  if (path.empty() || is_stream || path.ends_with(".jsonl") || path.ends_with(kDatabaseEnding)) return {};
+  if (path.empty() || path == report::kStandardOutput || is_stream || path.ends_with(".jsonl") ||
+      path.ends_with(kDatabaseEnding))
+    return {};
   return core::invalid_input("--decision-log", "must end in .jsonl or .sqlite, is " + options::quote(path));
 }
 

@@ -10,6 +10,7 @@
 #include "connect/kubernetes/scale_target.h"
 #include "net/tls.h"
 #include "options/values.h"
+#include "planner/policy.h"
 #include "replay/capacities.h"
 #include "replay/planner_setup.h"
 #include "replay/setup.h"
@@ -131,6 +132,11 @@ core::Result<std::unique_ptr<decision::Policy>> make_live_policy(const PlanOptio
     options->guesses_engines = plan.engines != EngineHost::kLocal;
     return replay::make_penstock(*std::move(options), trial_options(run), 1.0);
   }
+  const std::vector<std::string_view> names = planner::policy_names();
+  if (std::find(names.begin(), names.end(), plan.policy) == names.end() &&
+      (plan.policy == "all" || plan.policy == configuration::kClairvoyant))
+    return core::invalid_input("--policy", options::quote(plan.policy) + " is for `penstock replay` only",
+                               "name one policy, as penstock");
   const auto capacity = replay::known_capacity(made.capacity, plan.policy);
   if (!capacity) return tl::make_unexpected(capacity.error());
   return replay::make_policy_with(std::vector(run.pools.size(), *capacity), plan.policy, run);

@@ -131,7 +131,7 @@ int profile(const Arguments& arguments) {
     const auto written = report::write_file(made.json, capacity::profile_json(sampled, replica->model->description()));
     if (!written) return report_error(written.error());
   }
-  return print(profile_page(*replica));
+  return print_page(profile_page(*replica), {made.json});
 }
 
 }  // namespace penstock::cli

@@ -365,7 +365,8 @@ int profile_endpoint(const std::string& url, const EndpointProfileOptions& optio
   if (given.kv_tokens > 0.0) profiler.kv_tokens_max = given.kv_tokens;
 
   const profiling::MeasurementId id{url, model->id, profiler.grid};
-  const std::string partial = json.empty() ? std::string{} : json + std::string{kPartial};
+  const std::string partial =
+      json.empty() || json == report::kStandardOutput ? std::string{} : json + std::string{kPartial};
   const auto earlier = earlier_state(partial, id);
   if (!earlier) return report_input_error(earlier.error());
   Run run{options, address->host_field(), id, partial, profiling::Profiler{profiler, *earlier}, kv_tokens};
@@ -381,7 +382,7 @@ int profile_endpoint(const std::string& url, const EndpointProfileOptions& optio
     return report_error(stopped(run, std::move(error)));
   }
   if (const int code = write_profile(run, *fitted, given, replica, json); code != kGood) return code;
-  return print(summary(run) + profile_page(replica));
+  return print_page(summary(run) + profile_page(replica), {json});
 }
 
 }  // namespace penstock::cli

@@ -71,13 +71,20 @@ std::string capacity_table(const ProfiledReplica& replica) {
                         found->concurrency > 0.0 ? format_quantity(found->concurrency) : "",
                         milliseconds(found->ttft_ms), milliseconds(found->itl_ms)});
   }
+  const capacity::CapacityOptions margins;
+  const std::string legend = fmt::format(
+      "  C_in and C_out are the prompt and output tokens per second of that rate; decode at once is the mean number "
+      "of\n"
+      "  sequences in a step. {} of the TTFT, {} of the ITL and {} of slots and KV cache are used.\n",
+      report::format_share(margins.ttft_margin), report::format_share(margins.itl_margin),
+      report::format_share(margins.room_margin));
   return fmt::format(
              "What a replica carries within TTFT {} and ITL {}: {} prompt tokens ({} cached), {} output tokens\n",
              options::format_duration(replica.slo.ttft), options::format_duration(replica.slo.itl),
              report::format_count(static_cast<std::uint64_t>(replica.traffic.input_tokens)),
              report::format_share(replica.traffic.cached_share),
              report::format_count(static_cast<std::uint64_t>(replica.traffic.output_tokens))) +
-         report::aligned(rows, kIndent);
+         report::aligned(rows, kIndent) + legend;
 }
 
 }  // namespace

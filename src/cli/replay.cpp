@@ -56,6 +56,7 @@ Usage replay_usage(const options::Table& own, const options::Table& table) {
   for (Flag& flag : flags_of(own)) usage.flags.push_back(std::move(flag));
   usage.flags.push_back({"Other", "--config", "FILE", "a YAML file with any of this; flags overrule it", {}, {}});
   usage.flags.push_back({"Other", "--progress", {}, "show how far it is even where standard error is no terminal", {}});
+  usage.flags.push_back({"Other", "--quiet", {}, "print neither the table nor progress, only errors", {}, {}});
   usage.flags.push_back(
       {"Other", "--options-markdown", {}, "print the reference page of all options and YAML keys", {}});
   usage.notes = notes();
@@ -85,6 +86,7 @@ struct ReplayRequest {
   std::vector<std::string> inputs;  // Other input files, which must not be overwritten.
   EmitOptions emit;
   bool progress = false;  // Also if standard error is not a terminal.
+  bool quiet = false;
 };
 
 // Runs the replay, writes the files and prints the table. Reports errors and returns the exit code.
@@ -99,7 +101,7 @@ int run(ReplayRequest request) {
   if (const auto checked = check_report_interval(setup->configuration.output, setup->info.duration); !checked)
     return report_error(checked.error());
 
-  ProgressBar bar{request.progress || stderr_is_terminal()};
+  ProgressBar bar{!request.quiet && (request.progress || stderr_is_terminal())};
   auto runs = replay::run_replay(*setup, [&](const replay::TaskProgress& progress) { bar.show(progress); });
   bar.erase();
   if (!runs) return report_error(runs.error());
@@ -114,8 +116,15 @@ int run(ReplayRequest request) {
   report.metrics = std::move(runs->metrics);
   if (const auto written = write_outputs(setup->configuration.output, report); !written)
     return report_error(written.error());
-  if (request.emit.kind == Emit::kNothing) return print(report::render_table(report, {.colour = stdout_has_colour()}));
-  print_error_text(report::render_table(report, {}));
+  const configuration::OutputOptions& files = setup->configuration.output;
+  const bool emits = request.emit.kind != Emit::kNothing;
+  if (!emits && !request.quiet) {
+    const std::string table = report::render_table(
+        report, {.colour = stdout_has_colour(), .width = terminal_width().value_or(report::kTableWidth)});
+    return print_page(table, {files.json, files.csv, files.html, files.decision_log, files.metrics});
+  }
+  if (!emits) return kGood;
+  if (!request.quiet) print_error_text(report::render_table(report, {}));
   return print(scaled_objects(request.emit, setup->configuration, runs->capacities, report));
 }
 
@@ -138,11 +147,12 @@ int replay(const Arguments& arguments) {
   if (!loaded->good()) return report_error(loaded->problems());
   if (!parsed->operands.empty()) request.configuration.traces.names = parsed->operands;
   // Neither the number of cores nor the names of the outputs change the results.
-  request.command = command_line(
-      page, *parsed,
-      {"--jobs", "--progress", "--json", "--csv", "--html", "--decision-log", "--report-dir", "--report-interval"});
+  request.command = command_line(page, *parsed,
+                                 {"--jobs", "--progress", "--quiet", "--json", "--csv", "--html", "--decision-log",
+                                  "--report-dir", "--report-interval"});
   if (!source->file.empty()) request.inputs.push_back(source->file);
   request.progress = parsed->has("--progress");
+  request.quiet = parsed->has("--quiet");
   return run(std::move(request));
 }
 

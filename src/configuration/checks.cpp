@@ -239,6 +239,9 @@ void settle_gateway(Configuration& made, Reading& reading) {
     if (tenant.keys.empty() && tenant.key_files.empty() && tenant.key_envs.empty())
       reading.report(path, "needs keys, key_files or key_envs, or no request could be of this tenant");
   }
+  for (std::size_t i = 0; i < setup.options.dispatch.models.size(); ++i)
+    if (!reading.given(fmt::format("models[{}].cached_input_price", i)))
+      setup.options.dispatch.models[i].price.cached_input = setup.options.dispatch.models[i].price.input;
   setup.options.dispatch.tenants.assign(setup.tenants.begin(), setup.tenants.end());
   check_unique(setup.options.dispatch.tenants, &dispatch::Tenant::name, "tenants", "name", reading);
   check_unique(setup.options.dispatch.models, &dispatch::Model::name, "models", "name", reading);

@@ -62,6 +62,15 @@ TEST(GatewayOptions, ReadsListsOfSections) {
   EXPECT_EQ(settings.options.dispatch.slo.segments[0].target.itl, core::Duration{20ms});
 }
 
+TEST(GatewayOptions, CachedTokensHaveThePriceOfOthersUnlessTheyHaveTheirOwn) {
+  const GatewaySetup settings = loaded_gateway(
+      "models:\n"
+      "  - {name: a, input_price: 3}\n"
+      "  - {name: b, input_price: 3, cached_input_price: 0}\n");
+  EXPECT_DOUBLE_EQ(settings.options.dispatch.models[0].price.cached_input, 3.0);
+  EXPECT_DOUBLE_EQ(settings.options.dispatch.models[1].price.cached_input, 0.0);
+}
+
 TEST(GatewayOptions, TenantsTurnOffAnonymousRequests) {
   const std::string tenants = "tenants: [{name: shop, keys: [k]}]\n";
   EXPECT_FALSE(loaded_gateway(tenants).options.anonymous);

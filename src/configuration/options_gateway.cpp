@@ -406,8 +406,10 @@ void add_tenant(Table& table, TenantOptions& tenant) {
 void add_model(Table& table, dispatch::Model& model) {
   table.add({"name", "", "name of the model in requests"}, text(model.name)).required();
   table.add({"input_price", "", "price of 1M prompt tokens (USD)"}, number(model.price.input, 0.0, 1e9));
-  table.add({"cached_input_price", "", "price of 1M prompt tokens that were in a cache (USD)"},
-            number(model.price.cached_input, 0.0, 1e9));
+  table
+      .add({"cached_input_price", "", "price of 1M prompt tokens that were in a cache (USD)"},
+           number(model.price.cached_input, 0.0, 1e9))
+      .by_default("input_price");
   table.add({"output_price", "", "price of 1M output tokens (USD)"}, number(model.price.output, 0.0, 1e9));
   table
       .add({"context", "", "most tokens of prompt and output together, if that is below the limit of its replicas"},

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "configuration/configuration.h"
+#include "forecast/cron.h"
 #include "options/values.h"
 
 namespace penstock::configuration {
@@ -13,9 +14,19 @@ using namespace options;
 
 constexpr std::size_t kSchedulesMax = 256;
 
+options::Value schedule_length(core::Duration& length) {
+  const auto parse = [](std::string_view text) -> core::Result<core::Duration> {
+    auto parsed = options::parse_duration(text);
+    if (parsed && !forecast::is_floor_length(*parsed))
+      return core::invalid_input({}, "must be whole seconds between 1 minute and 366 days, is " + quote(text));
+    return parsed;
+  };
+  return value("duration", length, parse, options::format_duration);
+}
+
 void add_schedule(Table& table, Schedule& schedule) {
   table.add({"cron", "", "when it begins, in the five fields of crontab(5)"}, text(schedule.cron)).required();
-  table.add({"length", "", "how long it lasts"}, duration_above_zero(schedule.length)).required();
+  table.add({"length", "", "how long it lasts"}, schedule_length(schedule.length)).required();
   table.add({"pool", "", "the pool; may be left out where there is one"}, text(schedule.pool));
   table.add({"replicas", "", "fewest replicas in that time"}, count(schedule.replicas, 1, kReplicasMax)).required();
 }
@@ -236,7 +247,7 @@ void add_planner(Table& table, PlannerSetup& planner) {
 void add_output(Table& table, OutputOptions& output, std::uint32_t& series_points) {
   table.group("Output");
   const auto file = [&](Names names, std::string& path) { table.add(names, text(path)).placeholder("FILE"); };
-  file({"json", "--json", "write the results as JSON to this file"}, output.json);
+  file({"json", "--json", "write the results as JSON to this file; - is standard output"}, output.json);
   file({"csv", "--csv", "write one line per result to this file"}, output.csv);
   file({"html", "--html", "write a report with charts to this file"}, output.html);
   file({"decision_log", "--decision-log",

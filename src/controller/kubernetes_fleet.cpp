@@ -7,6 +7,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "actuation/step_text.h"
+
 namespace penstock::controller {
 namespace {
 
@@ -275,7 +277,7 @@ void KubernetesFleet::run(Pool& pool, const actuation::PodStep& step, const actu
   if (step.kind == PodStepKind::kScale) return set_scale(pool, step, seen);
   const auto group = pool.groups.find(step.pod);
   if (group == pool.groups.end()) return;
-  events_.add(loop_.now(), false, pool.configured.name, fmt::format("{} {}", to_string(step.kind), step.pod));
+  events_.add(loop_.now(), false, pool.configured.name, actuation::sentence(step.kind, step.pod));
   events_.log().write(logging::Event::kReplicaStep,
                       {{"pool", pool.configured.name}, {"replica", step.pod}, {"step", to_string(step.kind)}});
   std::optional<std::int64_t> cost;

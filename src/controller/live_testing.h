@@ -72,7 +72,7 @@ class ScriptedPolicy final : public decision::Policy {
     seen.recent = {};
     decision::Decision decision;
     for (const signals::PoolObservation& pool : observation.pools)
-      decision.pools.push_back({pool.target_replicas, target, reason, decision::Limit::kNone});
+      decision.pools.push_back({pool.target_replicas, target, reason, decision::Limit::kNone, evidence});
     decision.cause = cause;
     if (cause) decision.diagnosis = std::string{"words on "} + to_string(*cause);
     return decision;
@@ -84,6 +84,7 @@ class ScriptedPolicy final : public decision::Policy {
   std::uint32_t target = 1;
   decision::Reason reason = decision::Reason::kSloMet;
   std::optional<decision::Cause> cause;
+  std::vector<decision::Evidence> evidence;
   int decided = 0;
   std::size_t recent = 0;
   signals::Observation seen;

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "actuation/step_text.h"
 #include "connect/processes/fleet_file.h"
 #include "connect/processes/ports.h"
 #include "net/address.h"
@@ -281,7 +282,7 @@ void LocalFleet::run(const actuation::Step& step) {
   if (replica == nullptr) return;
   const std::string name = actuation::name_of(*replica);
   const std::string_view kind = actuation::to_string(step.kind), why = actuation::to_string(step.why);
-  events_.add(loop_.now(), false, replica->pool, fmt::format("{} {}: {}", kind, name, why));
+  events_.add(loop_.now(), false, replica->pool, actuation::sentence(step.kind, name, step.why));
   events_.log().write(logging::Event::kReplicaStep,
                       {{"pool", replica->pool}, {"replica", name}, {"step", kind}, {"cause", why}});
   switch (step.kind) {

@@ -49,6 +49,14 @@ std::vector<std::string> pool_names(const DaemonOptions& options) {
   return made;
 }
 
+void put_bounds_and_prices(std::vector<signals::Pool>& pools, const std::vector<signals::Pool>& others) {
+  for (std::size_t pool = 0; pool < pools.size(); ++pool) {
+    pools[pool].min_replicas = others[pool].min_replicas;
+    pools[pool].max_replicas = others[pool].max_replicas;
+    pools[pool].price_per_gpu_hour = others[pool].price_per_gpu_hour;
+  }
+}
+
 std::vector<double> prices(const DaemonOptions& options) {
   std::vector<double> made;
   for (const signals::Pool& pool : options.pools) made.push_back(pool.price_per_gpu_hour);
@@ -86,6 +94,7 @@ PlannerDaemon::PlannerDaemon(net::Loop& loop, net::Client& client, Fleet& fleet,
       options_(std::move(options)),
       log_(log),
       record_(std::move(record)),
+      token_costs_(loop.now()),
       traffic_(traffic_options()),
       control_loop_(policy, prices(options_)),
       data_since_(loop.now()),
@@ -113,16 +122,13 @@ PlannerDaemon::~PlannerDaemon() {
 }
 
 TrafficOptions PlannerDaemon::traffic_options() const {
-  return {std::max(policy_->memory(), kMemoryLeast), 100'000, options_.slo, is_disaggregated(options_), options_.model};
+  const core::Duration memory = std::max(policy_->memory(), kMemoryLeast);
+  return {memory, 100'000, options_.slo, is_disaggregated(options_), options_.model, token_costs_.since()};
 }
 
 void PlannerDaemon::reconfigure(DaemonOptions options, std::unique_ptr<decision::Policy> policy, bool slo_changed) {
   PENSTOCK_ASSERT(options.pools.size() == options_.pools.size(), "pools change with a restart");
-  for (std::size_t pool = 0; pool < options_.pools.size(); ++pool) {
-    options_.pools[pool].min_replicas = options.pools[pool].min_replicas;
-    options_.pools[pool].max_replicas = options.pools[pool].max_replicas;
-    options_.pools[pool].price_per_gpu_hour = options.pools[pool].price_per_gpu_hour;
-  }
+  put_bounds_and_prices(options_.pools, options.pools);
   control_loop_.set_prices(prices(options_));
   const bool is_judged_anew = slo_changed || options.model != options_.model;
   options_.model = std::move(options.model);
@@ -133,6 +139,7 @@ void PlannerDaemon::reconfigure(DaemonOptions options, std::unique_ptr<decision:
   if (const auto restored = control_loop_.replace(*policy_); !restored) keeper_.log_restored(restored);
   reloaded_policy_ = std::move(policy);
   if (!is_judged_anew) return;
+  token_costs_.restart(loop_.now(), control_loop_.totals());
   traffic_ = TrafficRecorder{traffic_options()};
   next_event_ = 0;
 }

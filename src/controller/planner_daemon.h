@@ -16,6 +16,7 @@
 #include "controller/leadership.h"
 #include "controller/policy_store.h"
 #include "controller/scaling_recorder.h"
+#include "controller/token_cost_meter.h"
 #include "controller/traffic_recorder.h"
 #include "core/time.h"
 #include "decision/decision_loop.h"
@@ -126,6 +127,7 @@ class PlannerDaemon {
   [[nodiscard]] std::vector<connect::RecommendedReplicas> recommended() const;           // By pool.
   [[nodiscard]] const std::vector<FleetEvent>& events() const { return events_.all(); }  // Those of its data.
   [[nodiscard]] const decision::DecisionTotals& totals() const { return control_loop_.totals(); }
+  [[nodiscard]] const TokenCostMeter& token_costs() const { return token_costs_; }  // Of the tokens of traffic().
   [[nodiscard]] const report::TickTimes& tick_times() const { return tick_times_; }
   // Whether the last decision on the pool used the default engine model, which nothing has measured yet.
   [[nodiscard]] bool is_uncalibrated(std::size_t pool) const;
@@ -165,6 +167,7 @@ class PlannerDaemon {
   DaemonOptions options_;
   logging::Log& log_;
   std::function<void(const decision::DecisionRecord&)> record_;
+  TokenCostMeter token_costs_;
   TrafficRecorder traffic_;
   ScalingRecorder scaling_;
   decision::DecisionLoop control_loop_;

@@ -54,6 +54,7 @@ std::uint32_t TrafficRecorder::tenant_number(const std::string& tenant) {
   const auto known = std::find(tenants_.begin(), tenants_.end(), tenant);
   if (known == tenants_.end() && tenants_.size() < kTenantsMax) {
     tenants_.push_back(tenant);
+    tokens_.push_back({tenant, {}, {}});
     return static_cast<std::uint32_t>(tenants_.size() - 1);
   }
   return static_cast<std::uint32_t>(std::min<std::ptrdiff_t>(known - tenants_.begin(), kTenantsMax - 1));
@@ -146,6 +147,7 @@ void TrafficRecorder::ended(const TrafficItem& item, core::Instant at) {
   // An answer that is not streamed has no TTFT and no ITL: only its end can be judged. Requests of clients that left
   // are not judged.
   const signals::SloTarget& target = options_.slo.target_at(known->shape.target);
+  bool missed = false;
   if (failed || (item.outcome == "completed" && (known->answered || target.e2e))) {
     ++judged_;
     const bool tokens_in_time =
@@ -153,8 +155,17 @@ void TrafficRecorder::ended(const TrafficItem& item, core::Instant at) {
                              item.itl_ms <= core::to_milliseconds(target.itl));
     const bool end_in_time =
         !target.e2e || static_cast<double>(known->shape.e2e_ms) <= core::to_milliseconds(*target.e2e);
-    if (!failed && tokens_in_time && end_in_time) ++met_;
+    missed = failed || !tokens_in_time || !end_in_time;
+    if (!missed) ++met_;
   }
+  if (item.outcome != "completed" || at <= options_.tokens_from) return;
+  const auto add = [&](decision::TokenCount& tokens) {
+    tokens.input += known->shape.input_tokens;
+    tokens.output += item.output_tokens;
+  };
+  TenantTokens& tokens = tokens_[known->tenant_number];
+  add(tokens.completed);
+  if (!missed) add(tokens.within_slo);
 }
 
 void TrafficRecorder::add_gaps(const TrafficItem& item) {

@@ -14,6 +14,7 @@
 
 #include "controller/gateway_feed.h"
 #include "core/time.h"
+#include "decision/token_count.h"
 #include "signals/observation.h"
 #include "signals/request_ends.h"
 #include "signals/request_meter.h"
@@ -27,7 +28,14 @@ struct TrafficOptions {
   std::size_t requests_max = 100'000;
   signals::SloPolicy slo;
   bool disaggregated = false;
-  std::string model;  // Requests for other models are left out; empty for all models.
+  std::string model;                         // Requests for other models are left out; empty for all models.
+  core::Instant tokens_from = core::kStart;  // Tokens of requests that ended later are counted by tenant.
+};
+
+// Tokens of the completed requests of a tenant, and of those of them that missed no SLO.
+struct TenantTokens {
+  std::string tenant;
+  decision::TokenCount completed, within_slo;
 };
 
 // Takes pages in their order and fills observations. Requests that were open when a gateway restarted never end here;
@@ -50,6 +58,8 @@ class TrafficRecorder {
   [[nodiscard]] core::Instant received_at() const { return received_at_; }
   // Of all requests so far, without refused ones.
   [[nodiscard]] const signals::RequestEnds& ends() const { return ends_; }
+  // By tenant, in the order of their first request.
+  [[nodiscard]] const std::vector<TenantTokens>& tokens() const { return tokens_; }
   // Requests that ended since the start, and those of them that met their SLO. Without an objective from arrival to
   // end, answers that are not streamed are left out.
   [[nodiscard]] std::uint64_t judged() const { return judged_; }
@@ -90,6 +100,7 @@ class TrafficRecorder {
   std::unordered_map<std::uint64_t, std::uint32_t> blocks_;   // By key.
   std::uint32_t next_block_ = 0;
   std::vector<std::string> tenants_;
+  std::vector<TenantTokens> tokens_;  // Of the same tenants.
   std::set<std::string, std::less<>> routes_;
   signals::RequestMeter entry_, decode_;
   signals::RequestMeter shed_;  // Its arrivals are ends of refused requests.

@@ -114,6 +114,31 @@ TEST(TrafficRecorder, JudgesWhatWasStreamedOrFailed) {
   }
 }
 
+TEST(TrafficRecorder, CountsTheTokensOfEachTenantAndThoseWithinTheSlo) {
+  TrafficOptions options;
+  options.tokens_from = kNow - 8s;  // The first request ended at that time.
+  TrafficRecorder book{options};
+  TrafficItem other = arrival(4, 4.0);
+  other.tenant = "research";
+  book.take(page_of({arrival(1, 1.0), first_token(1, 1.5, 500.0), end_of(1, 2.0),   // before
+                     arrival(2, 2.0), first_token(2, 2.5, 500.0), end_of(2, 4.0),   // in time
+                     arrival(3, 3.0), first_token(3, 7.0, 4000.0), end_of(3, 8.0),  // too late
+                     other, end_of(4, 6.0),                                         // not streamed: no SLO is missed
+                     arrival(5, 5.0), first_token(5, 5.5, 100.0), end_of(5, 6.0, "cancelled")},
+                    10.0),
+            kNow);
+  ASSERT_EQ(book.tokens().size(), 2U);
+  const TenantTokens &shop = book.tokens()[0], &research = book.tokens()[1];
+  EXPECT_EQ(shop.tenant, "shop");
+  EXPECT_EQ(shop.completed.input, 2200U);
+  EXPECT_EQ(shop.completed.output, 202U);
+  EXPECT_EQ(shop.within_slo.input, 1100U);
+  EXPECT_EQ(shop.within_slo.output, 101U);
+  EXPECT_EQ(research.tenant, "research");
+  EXPECT_EQ(research.completed.output, 101U);
+  EXPECT_EQ(research.within_slo.output, 101U);
+}
+
 TEST(TrafficRecorder, AnAnswerThatIsNotStreamedHasATimeForTheWholeAndNeitherTtftNorItl) {
   for (const bool has_objective : {false, true}) {
     TrafficOptions options;

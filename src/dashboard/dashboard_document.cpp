@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "dashboard/gpu_cost.h"
 #include "report/document.h"
 
 namespace penstock::dashboard {
@@ -212,6 +213,8 @@ std::string state_document(const PlannerDaemon& daemon, core::Instant now, const
               {"judged", daemon.traffic().judged()}}}};
   made["pools"] = Json::array();
   for (std::size_t index = 0; index < options.pools.size(); ++index) made["pools"].push_back(pool(daemon, index, now));
+  const controller::TokenCostMeter& costs = daemon.token_costs();
+  made["gpu_cost"] = gpu_cost_json(costs.cost(daemon.totals()), daemon.traffic().tokens(), now - costs.since());
   made["segments"] = is_known ? segments(daemon) : Json::array();
   made["diagnosis"] = diagnosis(daemon);
   made["scaling"] = scaling(daemon);

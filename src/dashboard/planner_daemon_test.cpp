@@ -486,6 +486,16 @@ TEST_F(PlannerDaemonTest, AnEngineWithoutACacheSizeHasNoKvUsage) {
   EXPECT_TRUE(points()[0]["kv_usage"].is_null());
 }
 
+TEST_F(PlannerDaemonTest, TheStateHasTheGpuCostOfTokensSinceTheStart) {
+  fleet.views = {view(sample())};
+  policy.evidence = {{"input_time_share", 0.25, "share"}};
+  open();
+  run_until_decided(4);
+  const Json cost = state()["gpu_cost"]["all"];
+  EXPECT_GT(cost["gpu_cost"], 0.0);
+  EXPECT_DOUBLE_EQ(cost["gpu_cost"], state()["pools"][0]["cost"]);
+}
+
 TEST_F(PlannerDaemonTest, TextFromOutsideCannotBreakTheDocument) {
   fleet.told = {{core::kStart, true, "chat", "bytes \xff and \"quotes\""}};
   open();

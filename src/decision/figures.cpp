@@ -46,4 +46,10 @@ std::optional<ForecastPoint> forecast_point(core::Instant at, const Decision& de
   return known ? std::optional{std::move(point)} : std::nullopt;
 }
 
+std::optional<double> input_time_share(signals::Role role, const PoolDecision& decision) {
+  if (role == signals::Role::kPrefill) return 1.0;
+  if (role == signals::Role::kDecode) return 0.0;
+  return evidence_value(decision, "input_time_share", "share");
+}
+
 }  // namespace penstock::decision

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "decision/decision.h"
+#include "signals/observation.h"
 
 namespace penstock::decision {
 
@@ -27,6 +28,10 @@ struct Estimate {
 // Requests per second that one replica of the pool can serve within the SLO: the estimate "replica_capacity", or the
 // configured or load-tested "target_per_replica", in 1/s. Empty if the policy uses other figures.
 [[nodiscard]] std::optional<double> capacity_per_replica(const Decision& decision, std::size_t pool);
+
+// The part of the GPU time of a pool that prompts take: all of a prefill pool, nothing of a decode pool, and the
+// evidence "input_time_share" of an aggregated pool. Empty where the policy does not know it.
+[[nodiscard]] std::optional<double> input_time_share(signals::Role role, const PoolDecision& decision);
 
 // The forecast and the estimates of a policy at one moment.
 struct ForecastPoint {

@@ -10,6 +10,7 @@
 #include "core/time.h"
 #include "decision/decision.h"
 #include "decision/figures.h"
+#include "decision/token_count.h"
 #include "signals/slo.h"
 
 namespace penstock::decision {
@@ -65,10 +66,6 @@ struct TenantResult {
   std::optional<double>
       budget_share{};  // Tokens relative to those that its budget granted in the run; empty without a budget.
   double token_cost = 0.0;
-};
-
-struct TokenCount {
-  std::uint64_t input = 0, output = 0;
 };
 
 struct RunResult {

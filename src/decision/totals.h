@@ -12,6 +12,7 @@
 
 #include "core/time.h"
 #include "decision/decision.h"
+#include "decision/token_count.h"
 #include "signals/observation.h"
 
 namespace penstock::decision {
@@ -37,13 +38,17 @@ class DecisionTotals {
 
   [[nodiscard]] core::Duration gpu_time(std::size_t pool) const;
   [[nodiscard]] std::optional<double> cost(std::size_t pool) const;
+  // The cost of all pools, divided between prompts and output by input_time_share(). Time for which the share is
+  // unknown is divided like the rest. Empty without a price, or if a pool that was paid for never had a share.
+  [[nodiscard]] std::optional<TokenCost> token_cost() const;
   [[nodiscard]] std::vector<DecisionCount> decisions() const;  // By pool, reason and limit.
 
  private:
   std::vector<double> prices_;
   std::optional<core::Instant> counted_to_;
   std::vector<std::string> names_;
-  std::vector<core::Duration> gpu_time_;  // By pool.
+  std::vector<core::Duration> gpu_time_;             // By pool.
+  std::vector<double> divided_hours_, input_hours_;  // By pool: GPU time with a share, and that of prompts.
   std::map<std::tuple<std::size_t, Reason, Limit>, std::uint64_t> decisions_;
 };
 

@@ -236,6 +236,11 @@ bool ScheduledFloor::active(std::int64_t unix_s) const {
   return start && now - *start < length / std::chrono::seconds{1};
 }
 
+bool is_floor_length(core::Duration length) {
+  return length >= std::chrono::minutes{1} && length <= kFloorLengthMax &&
+         length % std::chrono::seconds{1} == core::Duration{};
+}
+
 core::Result<ScheduledFloor> make_floor(std::string_view cron, core::Duration utc_offset, core::Duration length,
                                         std::uint32_t replicas) {
   auto starts = CronSchedule::parse(cron, utc_offset);
@@ -243,9 +248,7 @@ core::Result<ScheduledFloor> make_floor(std::string_view cron, core::Duration ut
   const auto wrong = [&](const char* what) {
     return core::invalid_input("schedule \"" + std::string(cron) + "\"", what);
   };
-  if (length < std::chrono::minutes{1} || length > kFloorLengthMax ||
-      length % std::chrono::seconds{1} != core::Duration{})
-    return wrong("the length must be whole seconds between 1 minute and 366 days");
+  if (!is_floor_length(length)) return wrong("the length must be whole seconds between 1 minute and 366 days");
   if (replicas == 0) return wrong("the replicas must be at least 1");
   return ScheduledFloor{std::move(*starts), length, replicas};
 }

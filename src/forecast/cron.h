@@ -53,6 +53,8 @@ struct ScheduledFloor {
   [[nodiscard]] bool active(std::int64_t unix_s) const;
 };
 inline constexpr core::Duration kFloorLengthMax = std::chrono::hours{24 * 366};
+// Whether it is whole seconds from 1 minute to kFloorLengthMax.
+[[nodiscard]] bool is_floor_length(core::Duration length);
 
 // Errors: those of CronSchedule::parse, a length outside of 1 minute to kFloorLengthMax or not in whole seconds, zero
 // replicas.

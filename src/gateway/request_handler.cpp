@@ -355,14 +355,13 @@ void RequestHandler::answer_out_of_time(Phase last, bool within_event) {
                                        "the time budget of the request ended before its answer"));
   // A valid end of a /v1/responses stream cannot be made up.
   const bool can_finish = with_events && !within_event && endpoint_ != api::Endpoint::kResponses;
-  const std::string id = request_id_;
-  const std::string model = grant_.target->model;
+  const api::AnswerFrame frame =
+      watch_.frame({request_id_, grant_.target->model, 0, endpoint_ == api::Endpoint::kChatCompletions});
   net::Exchange& exchange = release();
   if (!can_finish) return exchange.abort();
   if (!has_done) {
     std::string rest;
-    api::append_finish_event(rest, {id, model, 0, endpoint_ == api::Endpoint::kChatCompletions},
-                             api::FinishReason::kLength);
+    api::append_finish_event(rest, frame, api::FinishReason::kLength);
     rest.append(api::kDoneEvent);
     exchange.write(rest);
   }

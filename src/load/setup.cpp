@@ -176,8 +176,12 @@ void add_server(options::Table& table, LoadOptions& made) {
   table.group("Output");
   table.add({"", "--expect", "ttft_p95=2s,itl_p95=50ms,errors=0,…: exit code 3 where one is missed"},
             value("list", made.expectations, load::parse_expectations, no_text<std::vector<load::Expectation>>));
-  table.add({"", "--json", "write all figures"}, text(made.json)).placeholder("FILE");
+  table
+      .add({"", "--json", "write all figures; - is standard output, and the table goes to standard error"},
+           text(made.json))
+      .placeholder("FILE");
   table.add({"", "--html", "write a page with charts"}, text(made.html)).placeholder("FILE");
+  table.add({"", "--quiet", "print neither the table nor progress, only errors"}, boolean(made.quiet)).implies("true");
 }
 
 load::RateProfile profile_of(const LoadOptions& options) {

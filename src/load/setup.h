@@ -28,6 +28,7 @@ struct LoadOptions {
   std::vector<double> tenant_shares;
   load::EndpointOptions endpoint;
   std::string json, html;
+  bool quiet = false;
 
   std::uint64_t seed = 1, requests_max = 0;
   core::Duration duration = std::chrono::minutes{1};

@@ -10,6 +10,7 @@
 #include "replay/capacities.h"
 #include "replay/fixed_fleet.h"
 #include "replay/planner_setup.h"
+#include "replay/run_notes.h"
 #include "report/answer.h"
 #include "report/metrics.h"
 #include "simulation/clairvoyant.h"
@@ -34,6 +35,8 @@ class Replay {
   core::Result<ReplayRuns> run() {
     return find_capacities().and_then([this] { return run_policies(); }).map([this] {
       keep_best_splits();
+      for (std::string& note : run_notes(runs_.results, setup_.configuration.planner, setup_.options.slo_goal))
+        runs_.notes.push_back(std::move(note));
       return std::move(runs_);
     });
   }

@@ -21,7 +21,7 @@ struct ReplayRuns {
   std::vector<report::PlannerMetrics> metrics;       // Of the end of each run, if the configuration names a file.
   std::optional<report::FixedFleet> fixed;           // The cheapest that reaches the goal, or the best that was tried.
   std::vector<planner::ReplicaCapacity> capacities;  // By pool; empty unless a policy needs them.
-  std::vector<std::string> notes;                    // Capacities of a replica that the policies used.
+  std::vector<std::string> notes;                    // Capacities of a replica that the policies used; run_notes().
 };
 
 // Runs in parallel; the result does not depend on the number of concurrent runs.

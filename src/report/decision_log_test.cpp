@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -227,11 +228,20 @@ TEST(WhatWouldChange, EveryReasonAndLimitHasAnAnswer) {
   }
 }
 
+// Sentences on one line each.
+std::string unwrapped(std::string text) {
+  constexpr std::string_view kBreak = "\n    ";
+  for (std::size_t at = text.find(kBreak); at != std::string::npos; at = text.find(kBreak, at + 1))
+    if (text[at + kBreak.size()] != ' ') text.replace(at, kBreak.size(), " ");
+  return text;
+}
+std::string explained(const DecisionTrack& track, core::Instant at) { return unwrapped(explain_decision(track, at)); }
+
 TEST(Explain, NamesDecisionReasonEvidenceAndNextChange) {
   const auto log = sample_log();
   const auto tracks = decision_tracks(log);
   ASSERT_EQ(tracks.size(), 1U);
-  EXPECT_EQ(explain_decision(tracks[0], at(752)),
+  EXPECT_EQ(explained(tracks[0], at(752)),
             "penstock, pool default, at 12m32s: 5 replicas.\n"
             "  Decided at 12m30s: grows from 3 to 5 replicas, because this is the cheapest simulated fleet "
             "that meets the SLO.\n"
@@ -250,7 +260,7 @@ TEST(Explain, NamesDecisionReasonEvidenceAndNextChange) {
 
 TEST(Explain, AHoldNamesTheChangeThatItKeepsAndItsLimit) {
   const auto log = sample_log();
-  const std::string text = explain_decision(decision_tracks(log)[0], at(900));
+  const std::string text = explained(decision_tracks(log)[0], at(900));
   EXPECT_NE(
       text.find("Decided at 12m35s: holds 5 replicas, because it is limited by the stabilisation window: a larger "
                 "target was proposed recently.\n"
@@ -265,7 +275,7 @@ TEST(Explain, PutsEveryReasonAndLimitIntoWords) {
   const auto tracks = decision_tracks(log);
   const auto has = [&](const char* name) {  // names of one word may be in the sentence
     return std::string_view{name}.find('_') != std::string_view::npos &&
-           explain_decision(tracks[0], at(99999)).find(name) != std::string::npos;
+           explained(tracks[0], at(99999)).find(name) != std::string::npos;
   };
   for (int reason = 0; reason <= static_cast<int>(Reason::kSloBurns); ++reason) {
     log.back().reason = static_cast<Reason>(reason);
@@ -275,7 +285,7 @@ TEST(Explain, PutsEveryReasonAndLimitIntoWords) {
   for (int limit = 1; limit <= static_cast<int>(Limit::kRefused); ++limit) {
     log.back().limited_by = static_cast<Limit>(limit);
     const std::string name = fmt::format("limited by {}.", to_string(log.back().limited_by));
-    EXPECT_EQ(explain_decision(tracks[0], at(99999)).find(name), std::string::npos) << limit;
+    EXPECT_EQ(explained(tracks[0], at(99999)).find(name), std::string::npos) << limit;
     EXPECT_STRNE(decision::limited_by(log.back().limited_by), "");
   }
 }
@@ -283,9 +293,9 @@ TEST(Explain, PutsEveryReasonAndLimitIntoWords) {
 TEST(Explain, BeforeTheFirstAndAfterTheLastDecision) {
   const auto log = sample_log();
   const auto track = decision_tracks(log)[0];
-  EXPECT_EQ(explain_decision(track, at(4)).substr(0, 73),
+  EXPECT_EQ(explained(track, at(4)).substr(0, 73),
             "penstock, pool default, at 4s: no decision yet; the run started with 3 re");
-  EXPECT_NE(explain_decision(track, at(99999)).find("Next change: none before the end of the log."), std::string::npos);
+  EXPECT_NE(explained(track, at(99999)).find("Next change: none before the end of the log."), std::string::npos);
 }
 
 TEST(Explain, TheListHasALineForEachDecision) {
@@ -298,10 +308,31 @@ TEST(Explain, TheListHasALineForEachDecision) {
             "     20m  5 → 4  slo_met\n");
 }
 
+TEST(Explain, TheListHasTheFirstOfSeveralHolds) {
+  auto log = sample_log();
+  log.insert(log.begin() + 3, 2, log[2]);
+  const DecisionTrack track = decision_tracks(log)[0];
+  EXPECT_EQ(list_decisions(track),
+            "penstock, pool default: 2 changes, 4 holds\n"
+            "      5s    = 3  insufficient_data\n"
+            "  12m30s  3 → 5  cheapest_that_keeps_slo\n"
+            "  12m35s    = 5  cheapest_that_keeps_slo  limited by stabilization  (and 2 more holds)\n"
+            "     20m  5 → 4  slo_met\n");
+  const std::string all = list_decisions(track, Holds::kAll);
+  EXPECT_EQ(std::count(all.begin(), all.end(), '\n'), 7);
+}
+
+TEST(Explain, LinesFitATerminal) {
+  const auto log = sample_log();
+  const std::string text = explain_decision(decision_tracks(log)[0], at(752));
+  for (std::size_t begin = 0; begin < text.size(); begin = text.find('\n', begin) + 1)
+    EXPECT_LE(text.find('\n', begin) - begin, 100U) << text;
+}
+
 TEST(Explain, ShowsTheDiagnosisThePhaseAndTheForecast) {
   const std::vector<DecisionRecord> log = {diagnosed_record()};
   const auto track = decision_tracks(log)[0];
-  const std::string text = explain_decision(track, at(752));
+  const std::string text = explained(track, at(752));
   EXPECT_NE(text.find("meets the SLO.\n"
                       "  Diagnosis: TTFT is bad in pool default for \"all\".\n"
                       "  Phase guardrails: the target would be 7 replicas in phase throughput.\n"
@@ -317,7 +348,7 @@ TEST(Explain, ShowsTheDiagnosisThePhaseAndTheForecast) {
   last_phase.diagnosis.clear();
   last_phase.next_phase_target.reset();
   last_phase.forecast = decision::Forecast{{}, {}, {}, 0.5, {}};
-  const std::string less = explain_decision(decision_tracks(std::vector{last_phase})[0], at(752));
+  const std::string less = explained(decision_tracks(std::vector{last_phase})[0], at(752));
   EXPECT_NE(less.find("  Diagnosis: queue.\n  Phase guardrails.\n"
                       "  Expected over the start-up time: not known yet; recent error 0.50 requests/s.\n"),
             std::string::npos)
@@ -331,7 +362,7 @@ TEST(Explain, ControlCharactersInNamesAreReplaced) {
   entry.pools = {"\x1b[31m"};
   const std::vector<DecisionRecord> log = {entry};
   const auto track = decision_tracks(log)[0];
-  EXPECT_EQ((explain_decision(track, at(9999)) + list_decisions(track)).find('\x1b'), std::string::npos);
+  EXPECT_EQ((explained(track, at(9999)) + list_decisions(track)).find('\x1b'), std::string::npos);
 }
 
 TEST(Explain, TimesAreWrittenInTheRequestedForm) {

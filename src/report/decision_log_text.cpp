@@ -24,6 +24,10 @@ std::string change_of(const DecisionRecord& record) {
 }
 
 constexpr std::size_t kTableIndent = 5;
+constexpr std::size_t kWidth = 100;  // Of sentences.
+
+// A sentence about a decision, which ends with a full stop.
+std::string sentence(const std::string& text) { return wrapped(text + ".", kWidth, 2, 4); }
 
 // Counts are whole, shares are percent, all else has three digits.
 std::string figure(const decision::Evidence& evidence) {
@@ -66,8 +70,8 @@ std::string next_change(const DecisionTrack& track, core::Instant at) {
                                  [&](const DecisionRecord* entry) { return entry->at > at && entry->changes(); });
   if (next == track.entries.end()) return "  Next change: none before the end of the log.\n";
   const DecisionRecord& record = **next;
-  return fmt::format("  Next change: at {} it {}, because {}.\n", format_moment(record.at), change_of(record),
-                     because(record));
+  return sentence(fmt::format("Next change: at {} it {}, because {}", format_moment(record.at), change_of(record),
+                              because(record)));
 }
 
 // Where a hold is in force, the change that it keeps.
@@ -77,14 +81,14 @@ std::string last_change(std::span<const DecisionRecord* const> before) {
   if (last == before.rend()) return "  Last change: none since the start.\n";
   if (last == before.rbegin()) return {};  // it is the decision in force
   const DecisionRecord& record = **last;
-  return fmt::format("  Last change: at {} it {}, because {}.\n", format_moment(record.at), change_of(record),
-                     because(record));
+  return sentence(fmt::format("Last change: at {} it {}, because {}", format_moment(record.at), change_of(record),
+                              because(record)));
 }
 
 std::string diagnosis_of(const DecisionRecord& record) {
   if (!record.cause && record.diagnosis.empty()) return {};
-  return fmt::format("  Diagnosis: {}.\n",
-                     record.diagnosis.empty() ? std::string{to_string(*record.cause)} : printable(record.diagnosis));
+  return sentence("Diagnosis: " +
+                  (record.diagnosis.empty() ? std::string{to_string(*record.cause)} : printable(record.diagnosis)));
 }
 
 std::string phase_of(const DecisionRecord& record) {
@@ -103,12 +107,12 @@ std::string forecast_of(const DecisionRecord& record) {
   if (forecast.requests_per_s) parts.push_back(format_quantity(*forecast.requests_per_s) + " requests/s");
   if (forecast.input_tokens) parts.push_back(format_quantity(*forecast.input_tokens) + " prompt tokens each");
   if (forecast.output_tokens) parts.push_back(format_quantity(*forecast.output_tokens) + " output tokens each");
-  std::string text = fmt::format("  Expected over the start-up time: {}", parts.empty() ? "not known yet" : "");
+  std::string text = fmt::format("Expected over the start-up time: {}", parts.empty() ? "not known yet" : "");
   for (std::size_t i = 0; i < parts.size(); ++i) text += (i == 0 ? "" : ", ") + parts[i];
   if (forecast.error) text += fmt::format("; recent error {} requests/s", format_quantity(*forecast.error));
   if (forecast.naive_error)
     text += fmt::format("; error of a forecast without change {} requests/s", format_quantity(*forecast.naive_error));
-  return text + ".\n";
+  return sentence(text);
 }
 
 std::string heading(const DecisionTrack& track) {
@@ -145,29 +149,43 @@ std::vector<DecisionTrack> decision_tracks(std::span<const DecisionRecord> entri
   return tracks;
 }
 
-std::string list_decisions(const DecisionTrack& track) {
+std::string list_decisions(const DecisionTrack& track, Holds shown) {
   std::vector<std::vector<std::string>> rows;
+  std::vector<std::size_t> more;  // Holds that follow a listed hold.
   std::size_t changed = 0;
+  bool after_hold = false;
   for (const DecisionRecord* entry : track.entries) {
     const DecisionRecord& record = *entry;
     if (record.changes()) ++changed;
+    const bool is_left_out = shown == Holds::kFirst && after_hold && !record.changes();
+    after_hold = !record.changes();
+    if (is_left_out) {
+      ++more.back();
+      continue;
+    }
+    more.push_back(0);
     rows.push_back({format_moment(record.at), record.changes() ? std::to_string(record.current) : "",
                     record.changes() ? "→" : "=", std::to_string(record.target), decision::to_string(record.reason),
                     record.limited_by == decision::Limit::kNone
                         ? std::string{}
                         : fmt::format("limited by {}", decision::to_string(record.limited_by)),
-                    record.cause ? fmt::format("cause {}", decision::to_string(*record.cause)) : std::string{}});
+                    record.cause.value_or(decision::Cause::kNone) != decision::Cause::kNone
+                        ? fmt::format("cause {}", decision::to_string(*record.cause))
+                        : std::string{}});
   }
   std::array<std::size_t, 7> widths{};
   for (const auto& row : rows)
     for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], display_width(row[i]));
   std::string text =
       fmt::format("{}: {} {}, {} {}\n", heading(track), format_count(changed), changed == 1 ? "change" : "changes",
-                  format_count(rows.size() - changed), rows.size() - changed == 1 ? "hold" : "holds");
-  for (const auto& row : rows) {
+                  format_count(track.entries.size() - changed), track.entries.size() - changed == 1 ? "hold" : "holds");
+  for (std::size_t index = 0; index < rows.size(); ++index) {
+    const auto& row = rows[index];
     std::string line = fmt::format("  {:>{}}  {:>{}} {} {:>{}}  {:<{}}  {:<{}}  {}", row[0], widths[0], row[1],
                                    widths[1], row[2], row[3], widths[3], row[4], widths[4], row[5], widths[5], row[6]);
     line.erase(line.find_last_not_of(' ') + 1);
+    if (more[index] > 0)
+      line += fmt::format("  (and {} more {})", format_count(more[index]), more[index] == 1 ? "hold" : "holds");
     text += line + "\n";
   }
   return text;
@@ -181,13 +199,13 @@ std::string explain_decision(const DecisionTrack& track, core::Instant at) {
                        format_replicas((*after)->current), next_change(track, at));
   const DecisionRecord& record = **(after - 1);
   std::string text = fmt::format("{}, at {}: {}.\n", heading(track), format_moment(at), format_replicas(record.target));
-  text +=
-      fmt::format("  Decided at {}: {}, because {}.\n", format_moment(record.at), change_of(record), because(record));
+  text += sentence(
+      fmt::format("Decided at {}: {}, because {}", format_moment(record.at), change_of(record), because(record)));
   if (record.limited_by != decision::Limit::kNone)
-    text += fmt::format("  Reason of the proposal: {}.\n", because(record.reason));
+    text += sentence(fmt::format("Reason of the proposal: {}", because(record.reason)));
   text += diagnosis_of(record) + phase_of(record) + forecast_of(record);
   text += evidence_table(record) + candidate_table(record);
-  text += fmt::format("  What would change this decision: {}.\n", printable(what_would_change(record)));
+  text += sentence("What would change this decision: " + printable(what_would_change(record)));
   const std::span<const DecisionRecord* const> all{track.entries};
   text += last_change(all.first(static_cast<std::size_t>(after - track.entries.begin())));
   return text + next_change(track, at);

@@ -1,6 +1,7 @@
 // A decision log as text for a terminal.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -19,8 +20,10 @@ struct DecisionTrack {
 // By policy and pool, in the order of their first entries.
 [[nodiscard]] std::vector<DecisionTrack> decision_tracks(std::span<const decision::DecisionRecord> entries);
 
+// Which holds a list has; kFirst: the first of those that follow each other, and the number of the others.
+enum class Holds : std::uint8_t { kFirst, kAll };
 // One line for each decision: time, change, reason, limit.
-[[nodiscard]] std::string list_decisions(const DecisionTrack& track);
+[[nodiscard]] std::string list_decisions(const DecisionTrack& track, Holds shown = Holds::kFirst);
 
 // The decision in force at a time: the last change or hold, its reason and evidence, the simulated fleets, what would
 // change it, and the next change.

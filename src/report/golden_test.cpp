@@ -9,6 +9,7 @@
 
 #include "core/source_root_testing.h"
 #include "report/csv.h"
+#include "report/format.h"
 #include "report/report_testing.h"
 #include "report/table.h"
 
@@ -32,6 +33,12 @@ TEST(Golden, TableOfTargetsLooksAsReviewed) {
 }
 TEST(Golden, TableInColourLooksAsReviewed) {
   expect_golden("table_colour.txt", render_table(testing::sample_report(120), {.colour = true}));
+}
+TEST(Golden, NarrowTableLooksAsReviewed) {
+  const std::string table = render_table(testing::sample_report(120), {.width = 80});
+  expect_golden("table_narrow.txt", table);
+  for (std::size_t begin = 0; begin < table.size(); begin = table.find('\n', begin) + 1)
+    EXPECT_LE(display_width(table.substr(begin, table.find('\n', begin) - begin)), 80U);
 }
 TEST(Golden, CsvLooksAsReviewed) { expect_golden("report.csv", to_csv(testing::sample_report(120))); }
 

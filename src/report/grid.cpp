@@ -1,14 +1,18 @@
 #include "report/grid.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <numeric>
 
 #include "report/format.h"
 
 namespace penstock::report {
 namespace {
 
-constexpr std::size_t kGap = 2;            // blanks between columns
-constexpr std::size_t kFirstWidthMin = 8;  // Width of the first column if the others need the rest of the line.
+constexpr std::size_t kGap = 2;              // blanks between columns
+constexpr std::size_t kFirstWidthMin = 8;    // Width of the first column if the others need the rest of the line.
+constexpr std::size_t kFirstWidthGood = 20;  // Columns are left out before the first one is narrower than this.
 
 using Cells = std::vector<std::string>;
 
@@ -35,6 +39,29 @@ std::string cut_to_width(const std::string& text, std::size_t width) {
   for (; end < text.size(); ++end)
     if ((static_cast<unsigned char>(text[end]) & 0xC0U) != 0x80U && ++columns == width) break;
   return text.substr(0, end) + "…";
+}
+
+std::string wrapped(const std::string& text, std::size_t width, std::size_t first, std::size_t rest) {
+  std::string lines(first, ' ');
+  std::size_t column = first;
+  bool begins = true;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(' ', begin), text.size());
+    const std::string word = cut_to_width(text.substr(begin, end - begin), width - std::max(first, rest));
+    begin = end + 1;
+    const std::size_t columns = display_width(word);
+    if (!begins && column + 1 + columns > width) {
+      lines += "\n" + std::string(rest, ' ');
+      column = rest;
+    } else if (!begins) {
+      lines += ' ';
+      ++column;
+    }
+    begins = false;
+    lines += word;
+    column += columns;
+  }
+  return lines + "\n";
 }
 
 std::string aligned(const std::vector<Cells>& rows, std::size_t indent) {
@@ -73,14 +100,51 @@ void Grid::add(Cells cells) {
   rows_.push_back(std::move(cells));
 }
 
+std::size_t Grid::width(const std::vector<std::size_t>& widths) const {
+  return std::accumulate(widths.begin(), widths.end(), kGap * (columns_.size() - 1));
+}
+
+// A heading over several columns moves to the next one of them.
+void Grid::drop(std::size_t column) {
+  if (columns_[column].spans && column + 1 < columns_.size()) {
+    headings_[0][column + 1] = headings_[0][column];
+    columns_[column + 1].spans = true;
+  }
+  const auto erase = [column](Cells& cells) {
+    if (column < cells.size()) cells.erase(cells.begin() + static_cast<std::ptrdiff_t>(column));
+  };
+  columns_.erase(columns_.begin() + static_cast<std::ptrdiff_t>(column));
+  std::for_each(headings_.begin(), headings_.end(), erase);
+  std::for_each(rows_.begin(), rows_.end(), erase);
+}
+
 std::string Grid::text() const {
+  Grid narrow = *this;
+  const auto is_too_wide = [&] {
+    std::vector<std::size_t> widths;
+    for (const Cells& cells : narrow.headings_) widen(widths, cells);
+    for (const Cells& cells : narrow.rows_) widen(widths, cells);
+    const std::size_t spare = widths[0] - std::min(widths[0], kFirstWidthGood);
+    return narrow.width(widths) > style_.width_max + spare;
+  };
+  while (is_too_wide()) {
+    const auto least = std::max_element(narrow.columns_.begin(), narrow.columns_.end(),
+                                        [](const Column& a, const Column& b) { return a.rank < b.rank; });
+    if (least->rank == 0) break;
+    narrow.drop(static_cast<std::size_t>(least - narrow.columns_.begin()));
+  }
+  const std::size_t dropped = columns_.size() - narrow.columns_.size();
+  if (dropped == 0) return whole_text();
+  return narrow.whole_text() +
+         fmt::format("({} more {} in a wider terminal, or in files)\n", dropped, dropped == 1 ? "column" : "columns");
+}
+
+std::string Grid::whole_text() const {
   std::vector<std::size_t> widths;
   for (const Cells& cells : headings_) widen(widths, cells);
   for (const Cells& cells : rows_) widen(widths, cells);
-  std::size_t width = kGap * (columns_.size() - 1);
-  for (const std::size_t column : widths) width += column;
-  if (width > style_.width_max) {
-    const std::size_t excess = width - style_.width_max;
+  if (width(widths) > style_.width_max) {
+    const std::size_t excess = width(widths) - style_.width_max;
     widths[0] = std::max(kFirstWidthMin, widths[0] - std::min(widths[0], excess));
   }
   std::string text;

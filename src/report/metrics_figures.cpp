@@ -115,8 +115,7 @@ void MetricFigures::add_token_costs() {
   for (const PoolFigures& pool : pools) {
     const signals::PoolObservation& seen = pool.seen;
     const double seconds = core::to_seconds(seen.last_minute.length);
-    auto input_share = decision::evidence_value(pool.decided, "input_time_share", "share");
-    if (seen.role != Role::kAggregated) input_share = seen.role == Role::kPrefill ? 1.0 : 0.0;
+    const auto input_share = decision::input_time_share(seen.role, pool.decided);
     if (!pool.cost || !input_share || seconds <= 0.0) return;
     const double usd_per_s = static_cast<double>(seen.starting + seen.ready + seen.draining) * seen.gpus_per_replica *
                              seen.price_per_gpu_hour / 3600.0;

@@ -17,34 +17,20 @@ using decision::RunResult;
 namespace {
 
 constexpr std::size_t kIndent = 2;         // Indentation of the second and later lines of a paragraph.
-constexpr std::size_t kWidthMax = 140;     // Columns of the table.
+constexpr std::size_t kWidthMin = 60;      // Narrower terminals break the lines themselves.
 constexpr std::size_t kNameWidthMax = 32;  // Columns of a policy's name; the JSON has the complete name.
 
 std::string name_of(const RankedResult& ranked) { return cut_to_width(printable(ranked.label), kNameWidthMax); }
 
-// One line of prose as lines that fit, the second and later ones indented. A word that is too long is cut.
-std::string paragraph(const std::string& text) {
-  std::string lines;
-  std::size_t column = 0;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(' ', begin), text.size());
-    const std::string word = cut_to_width(text.substr(begin, end - begin), kWidthMax - kIndent);
-    begin = end + 1;
-    const std::size_t width = display_width(word);
-    if (column > 0 && column + 1 + width > kWidthMax) {
-      lines += "\n" + std::string(kIndent, ' ');
-      column = kIndent;
-    } else if (column > 0) {
-      lines += ' ';
-      ++column;
-    }
-    lines += word;
-    column += width;
-  }
-  return lines + "\n";
+std::size_t width_of(const TableStyle& style) { return std::clamp(style.width, kWidthMin, kTableWidth); }
+
+std::string paragraph(const std::string& text, const TableStyle& style) {
+  return wrapped(text, width_of(style), 0, kIndent);
 }
 
-GridStyle grid_style(const TableStyle& style, bool best_first = true) { return {style.colour, best_first, kWidthMax}; }
+GridStyle grid_style(const TableStyle& style, bool best_first = true) {
+  return {style.colour, best_first, width_of(style)};
+}
 
 std::string latency(const core::Summary& summary, double value) {
   return summary.max > 0.0 ? format_milliseconds(value) : "–";
@@ -68,19 +54,19 @@ std::string policies(const Report& report, const TableStyle& style) {
   Grid grid{{{"policy", true},
              {"replicas", true},
              {"SLO at-\ntainment"},
-             {"TTFT\np50"},
+             {"TTFT\np50", false, 5, true},
              {"p95"},
-             {"p99"},
-             {"ITL ms\np50"},
+             {"p99", false, 1},
+             {"ITL ms\np50", false, 4, true},
              {"p95"},
-             {"good-\nput/s"},
+             {"good-\nput/s", false, 3},
              {"GPU\nhours"},
-             {"USD"},
-             {"cache\nhits"},
-             {"pre-\nempted"},
+             {"USD", false, 2},
+             {"cache\nhits", false, 6},
+             {"pre-\nempted", false, 8},
              {"failed"},
-             {"actions"},
-             {"speed\nreq/s"}},
+             {"actions", false, 7},
+             {"speed\nreq/s", false, 9}},
             grid_style(style)};
   for (const RankedResult& ranked : rank(report.results)) {
     const RunResult& r = *ranked.result;
@@ -119,9 +105,9 @@ std::string frontier(const Report& report, const TableStyle& style) {
   Grid grid{{{"static\nfleet", true},
              {"SLO\nattainment"},
              {"TTFT\np95"},
-             {"p99"},
+             {"p99", false, 1},
              {"ITL ms\np95"},
-             {"good-\nput/s"},
+             {"good-\nput/s", false, 2},
              {"GPU\nhours"},
              {"USD"},
              {"failed"}},
@@ -140,13 +126,13 @@ std::string frontier(const Report& report, const TableStyle& style) {
 std::string targets(const Report& report, const TableStyle& style) {
   Grid grid{{{"segment", true},
              {"policy", true},
-             {"TTFT\nlimit"},
-             {"ITL\nlimit"},
-             {"requests"},
+             {"TTFT\nlimit", false, 3},
+             {"ITL\nlimit", false, 3},
+             {"requests", false, 1},
              {"goal"},
              {"SLO\nattainment"},
-             {"TTFT\nmet"},
-             {"ITL\nmet"},
+             {"TTFT\nmet", false, 2},
+             {"ITL\nmet", false, 2},
              {"", true}},
             grid_style(style, false)};
   const std::vector<RankedResult> ranked = rank(report.results);
@@ -173,7 +159,7 @@ bool has_segments(const Report& report) {
                      [](const RunResult& result) { return result.targets.size() > 1; });
 }
 
-std::string facts(const RunInfo& info, bool segments) {
+std::string facts(const RunInfo& info, bool segments, const TableStyle& style) {
   std::string replayed = fmt::format("{}: {} requests in {}", printable(info.workload), format_count(info.requests),
                                      format_seconds(core::to_seconds(info.duration)));
   if (info.rate_scale != 1.0) replayed += fmt::format(" at x{:.4g} the recorded rate", info.rate_scale);
@@ -185,7 +171,7 @@ std::string facts(const RunInfo& info, bool segments) {
   fleet += fmt::format("{} KV blocks of {} tokens per replica; ", format_count(info.kv_blocks), info.block_tokens);
   if (!info.router.empty()) fleet += fmt::format("router {}; ", printable(info.router));
   fleet += fmt::format("start-up {}; seed {}", format_seconds(core::to_seconds(info.start_up)), info.seed);
-  return paragraph(replayed) + paragraph(fleet);
+  return paragraph(replayed, style) + paragraph(fleet, style);
 }
 
 std::string failures(const RankedResult& ranked) {
@@ -209,11 +195,11 @@ std::string tenants(const Report& report, const TableStyle& style) {
   Grid grid{{{"policy", true},
              {"tenant", true},
              {"requests"},
-             {"refused"},
+             {"refused", false, 2},
              {"prompt\ntokens"},
-             {"cached\ntokens"},
+             {"cached\ntokens", false, 3},
              {"output\ntokens"},
-             {"budget\nused"},
+             {"budget\nused", false, 1},
              {"token\nUSD"},
              {"GPU\nUSD"}},
             grid_style(style)};
@@ -244,16 +230,16 @@ bool has_tenants(const Report& report) {
   });
 }
 
-std::string remarks(const Report& report) {
+std::string remarks(const Report& report, const TableStyle& style) {
   std::string text;
   for (const RankedResult& ranked : rank(report.results))
-    if (ranked.result->waited > 0) text += paragraph(waits(ranked));
+    if (ranked.result->waited > 0) text += paragraph(waits(ranked), style);
   for (const RankedResult& ranked : rank(report.results))
-    if (!ranked.result->failures.empty()) text += paragraph(failures(ranked));
+    if (!ranked.result->failures.empty()) text += paragraph(failures(ranked), style);
   if (report.info.skipped_rows > 0)
     text += fmt::format("skipped: {} invalid {} of the trace\n", format_count(report.info.skipped_rows),
                         report.info.skipped_rows == 1 ? "row" : "rows");
-  for (const std::string& note : report.info.notes) text += paragraph(printable(note));
+  for (const std::string& note : report.info.notes) text += paragraph(printable(note), style);
   return text;
 }
 
@@ -272,20 +258,20 @@ std::string answer(const Report& report, const TableStyle& style) {
     grid.add({kind, cut_to_width(printable(choice->label), kNameWidthMax), format_share(choice->result->slo_attainment),
               format_quantity(choice->result->gpu_hours), format_quantity(choice->result->cost),
               choice->reaches ? "" : "misses the goal"});
-  return "\n" + grid.text() + "\n" + paragraph(printable(answer.text));
+  return "\n" + grid.text() + "\n" + paragraph(printable(answer.text), style);
 }
 
 }  // namespace
 
 std::string render_table(const Report& report, const TableStyle& style) {
-  std::string text = facts(report.info, has_segments(report));
+  std::string text = facts(report.info, has_segments(report), style);
   if (!report.results.empty()) text += "\n" + policies(report, style);
   if (has_costs(report)) text += "\n" + costs(report, style);
   if (has_segments(report)) text += "\n" + targets(report, style);
   if (has_tenants(report)) text += "\n" + tenants(report, style);
   if (!report.frontier.empty()) text += "\n" + frontier(report, style);
-  if (const std::string lines = remarks(report); !lines.empty()) text += "\n" + lines;
-  return text + "\n" + paragraph(printable(headline(report))) + answer(report, style);
+  if (const std::string lines = remarks(report, style); !lines.empty()) text += "\n" + lines;
+  return text + "\n" + paragraph(printable(headline(report)), style) + answer(report, style);
 }
 
 }  // namespace penstock::report

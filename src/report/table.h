@@ -1,19 +1,24 @@
 // The report for a terminal.
 #pragma once
 
+#include <cstddef>
 #include <string>
 
 #include "report/run_info.h"
 
 namespace penstock::report {
 
+inline constexpr std::size_t kTableWidth = 140;
+
 struct TableStyle {
-  bool colour = false;  // ANSI colours and bold; the caller knows whether it writes to a terminal
+  bool colour = false;              // ANSI colours and bold; the caller knows whether it writes to a terminal
+  std::size_t width = kTableWidth;  // columns of the terminal
 };
 
 // What was replayed, the policies best first, the frontier of static fleets, what failed or was left out, and the
-// headline. At most 140 columns wide: long names are cut and prose is wrapped. Ends with a newline. Names are made safe
-// to print.
+// headline. At most as wide as kTableWidth and the terminal: long names are cut, prose is wrapped, and a narrow table
+// leaves out the columns that matter least, with a line that says so. Ends with a newline. Names are made safe to
+// print.
 [[nodiscard]] std::string render_table(const Report& report, const TableStyle& style);
 
 }  // namespace penstock::report

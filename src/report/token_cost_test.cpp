@@ -30,6 +30,13 @@ TEST(TokenCost, AtTheSloTheTokensWithinItBearTheWholeCost) {
   EXPECT_FALSE(token_costs(none).input_at_slo);
 }
 
+TEST(TokenCost, APartOfTheTokensBearsItsPartOfTheCost) {
+  const decision::TokenCost part = part_of({2.0, 6.0}, {1'000'000, 0}, {4'000'000, 500'000});
+  EXPECT_DOUBLE_EQ(part.input, 0.5);
+  EXPECT_DOUBLE_EQ(part.output, 0.0);
+  EXPECT_DOUBLE_EQ(part_of({2.0, 6.0}, {}, {}).input, 0.0);
+}
+
 TEST(TokenCost, TenantsShareTheWholeCost) {
   decision::RunResult result = result_of(8.0);
   result.tenants.resize(2);

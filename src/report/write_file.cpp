@@ -78,6 +78,10 @@ std::filesystem::path resolve(std::filesystem::path path) {
 
 core::Result<void> write_file(const std::string& path, std::string_view text) {
   if (path.empty()) return core::environment_error("output", "the path is empty", "name a file");
+  if (path == kStandardOutput) {
+    const int error = write_all(STDOUT_FILENO, text);
+    return error == 0 ? core::Result<void>{} : failure("standard output", error);
+  }
   struct stat existing {};
   const bool exists = ::stat(path.c_str(), &existing) == 0;
   if (exists && S_ISDIR(existing.st_mode)) return failure(path, EISDIR);

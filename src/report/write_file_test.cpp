@@ -38,6 +38,13 @@ class WriteFile : public ::testing::Test {
   fs::path folder_;
 };
 
+TEST_F(WriteFile, ADashIsStandardOutput) {
+  ::testing::internal::CaptureStdout();
+  EXPECT_TRUE(write_file("-", "{}\n"));
+  EXPECT_EQ(::testing::internal::GetCapturedStdout(), "{}\n");
+  EXPECT_FALSE(fs::exists("-"));
+}
+
 TEST_F(WriteFile, WritesTheTextAndLeavesNothingElse) {
   const std::string text = std::string("a\0b\r\n", 5) + std::string(1 << 20, 'x');
   ASSERT_TRUE(write_file(path("report.html"), text).has_value());

@@ -78,6 +78,14 @@ def gateway(pools, now_s):
             "refused_total": 26, "retried_total": 4, "clamped_total": 11, "refusals": {"budget_exhausted": 21, "kv_full": 5}}
 
 
+def gpu_cost(share, prompt_tokens, output_tokens, at_slo=0.9):
+    usd = 8.55 * share
+    prompt, output = 1e6 * usd * 0.3 / prompt_tokens, 1e6 * usd * 0.7 / output_tokens
+    return {"prompt_tokens": prompt_tokens, "output_tokens": output_tokens, "prompt_tokens_at_slo": round(prompt_tokens * at_slo),
+            "output_tokens_at_slo": round(output_tokens * at_slo), "gpu_cost": usd,
+            "gpu_usd_per_1m_tokens": {"input": prompt, "output": output, "input_at_slo": prompt / at_slo, "output_at_slo": output / at_slo}}
+
+
 def state_of(pools, decisions, now_s=2400.0):
     segments = [("all", "all", 310, 14), ("traffic class", "chat", 190, 12), ("traffic class", "batch", 1210, 24),
                 ("prompt tokens", "< 512", 120, 11), ("prompt tokens", "≥ 8192", 980, 19), ("tenant", "shop", 305, 14)]
@@ -87,13 +95,16 @@ def state_of(pools, decisions, now_s=2400.0):
                          for dimension, label, ttft, itl in segments],
             "diagnosis": {"cause": "queue", "text": "TTFT is bad in pool default for traffic class batch, in the engine queue: too many requests per replica "
                                                      "(ttft_p95 2904 ms, queued 31 requests); adds replicas"},
+            "gpu_cost": {"for_s": now_s, "all": gpu_cost(1, 40_000_000, 5_000_000),
+                         "tenants": [{"tenant": "shop", **gpu_cost(0.75, 30_000_000, 3_750_000)},
+                                     {"tenant": "research", **gpu_cost(0.25, 10_000_000, 1_250_000, 0.5)}]},
             "scaling": [{"pool": "default", "from": 5, "to": 6, "began_s": now_s - 12, "settled_s": None, "completed": 140,
                          "failed": 0, "truncated": 0, "timed_out": 0, "cancelled": 2},
                         {"pool": "default", "from": 4, "to": 5, "began_s": now_s - 300, "settled_s": now_s - 286,
                          "completed": 1031, "failed": 0, "truncated": 3, "timed_out": 0, "cancelled": 0}],
             "decisions": decisions,
-            "events": [{"at_s": now_s - 12, "warning": False, "pool": "default", "text": "warm up default-6: it is healthy"},
-                       {"at_s": now_s - 31, "warning": False, "pool": "default", "text": "start default-6: below its target"},
+            "events": [{"at_s": now_s - 12, "warning": False, "pool": "default", "text": "default-6 is warmed up: it is healthy"},
+                       {"at_s": now_s - 31, "warning": False, "pool": "default", "text": "default-6 starts: the pool has fewer replicas than its target"},
                        {"at_s": now_s - 300, "warning": True, "pool": "default", "text": "default-3 died with 9 requests open; another is started"},
                        {"at_s": now_s - 900, "warning": False, "pool": "", "text": "the replicas file was written"}],
             "gateway": gateway(pools, now_s)}
@@ -132,6 +143,8 @@ def bare():
     """Just started: no gateway, nothing measured, pools without replicas."""
     state = state_of([pool("default", "aggregated", [], 1)], [])
     state["pools"][0].update(cost=None, gpu_hours=0.0)
+    nothing = dict.fromkeys(gpu_cost(1, 1, 1), 0) | {"gpu_cost": None, "gpu_usd_per_1m_tokens": dict.fromkeys(("input", "output", "input_at_slo", "output_at_slo"))}
+    state["gpu_cost"] = {"for_s": 2.0, "all": nothing, "tenants": []}
     state.update(gateway=None, segments=[], diagnosis=None, scaling=[], events=[], phase="", mode="observe", slo={**SLO, "attainment": None, "met": 0, "judged": 0})
     quiet = {**point(2398), "arrivals_per_s": 0.0, "input_tokens_per_s": 0.0, "output_tokens_per_s": 0.0, "target": [1], "starting": [0],
              "ready": [0], "draining": [0], "ttft": None, "itl": None, "queued": 0, "running": 0, "waiting": 0, "kv_usage": 0.0, "hit_ratio": 0.0}

@@ -69,9 +69,10 @@ class WhatIsShown(LiveTest):
     def test_every_tile_has_its_figures(self):
         page = self.show()
         output = page.run("Object.fromEntries([...document.querySelectorAll('.tile')].map(t => [t.id.slice(5), t.innerText]))")
+        self.assertIn("within SLO 0.071 · 1.33", output["token-cost"])
         for tile, text in (("attainment", "11,830 of 12,010"), ("ttft", "SLO 2\u00a0s"), ("itl", "SLO 50\u00a0ms"), ("requests", "43 in flight"),
                            ("tokens", "·"), ("replicas", "1 starting · 1 draining"), ("queue", "gateway 7 · oldest 840\u00a0ms"),
-                           ("kv", "highest replica 91.0\u00a0%"), ("hits", "%"), ("cost", "GPU cost 8.55 USD")):
+                           ("kv", "highest replica 91.0\u00a0%"), ("hits", "%"), ("cost", "GPU cost 8.55 USD at 2.50 USD/h"), ("token-cost", "0.064 · 1.20")):
             self.assertIn(text, output[tile], tile)
             self.assertNotIn(DASH, output[tile], tile)
 
@@ -108,6 +109,10 @@ class WhatIsShown(LiveTest):
         rows = page.run("Object.fromEntries(['replicas', 'segments', 'tenants', 'scaling'].map(id => [id, document.querySelectorAll(`#${id} tbody tr`).length]))")
         self.assertEqual(rows, {"replicas": 7, "segments": 6, "tenants": 3, "scaling": 2})
         self.assertIn("2.90\u00a0s ▲", page.text("#segments"))
+        heads = page.run("[...document.querySelectorAll('#tenants thead th')].map(head => head.innerText)")
+        shop = page.run("[...document.querySelectorAll('#tenants tbody tr')[0].cells].map(cell => cell.innerText.trim())")
+        self.assertEqual({head: shop[heads.index(head)] for head in ("cancelled", "token cost (USD)")},
+                         {"cancelled": "40", "token cost (USD)": "4.21"})
         self.assertIn("no limit", page.text("#tenants"))
         self.assertIn("budget exhausted 21 · KV full 5", page.text("#gateway-refusals"))
         scaling = page.run("[...document.querySelectorAll('#scaling tbody tr')].map(row => [...row.cells].slice(1).map(c => c.innerText.trim()))")
@@ -198,8 +203,7 @@ class WhatIsShown(LiveTest):
         state, points = live_samples.disaggregated()
         self.server.push("points", points)
         self.server.tell(state)
-        page.wait_for("document.getElementById('chart-replicas-1')")
-        self.assertEqual(page.run("document.querySelectorAll('.chart').length"), 9)
+        page.wait_for("document.querySelectorAll('.chart').length === 9")
         self.assertEqual(page.run("document.querySelectorAll('.uplot').length"), 9)
         self.assert_clean(page)
 

@@ -13,6 +13,8 @@ import tempfile
 import unittest
 from pathlib import Path
 
+from chromium import Chromium
+
 ARGUMENTS = argparse.Namespace()
 
 
@@ -155,6 +157,70 @@ class ReportTest(unittest.TestCase):
                 fetched = re.findall(r'<(?:script|img|link|iframe|object|embed)\b[^>]*\b(?:src|href)="([^"]*)"', page.document)
                 self.assertEqual([url for url in fetched if not url.startswith("data:")], [])
                 self.assertIn("Content-Security-Policy", page.document)
+
+
+class Layout(unittest.TestCase):
+    """What a reader sees at the width of a screen and of a phone."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(cls.folder.cleanup)
+        subprocess.run([ARGUMENTS.sample, cls.folder.name], check=True)
+        cls.browser = Chromium(ARGUMENTS.chromium)
+        cls.addClassCleanup(cls.browser.close)
+
+    def show(self, name, **options):
+        page = self.browser.page(**options)
+        self.addCleanup(page.close)
+        page.open(Path(self.folder.name, f"{name}.html").as_uri())
+        page.wait_for("document.querySelector('.js-plotly-plot .main-svg') !== null")
+        return page
+
+    def test_no_table_is_cut_on_a_screen(self):
+        for name in ("sample", "diagnosed", "targeted"):
+            page = self.show(name, width=1440, height=900)
+            self.assertLessEqual(page.run("document.documentElement.scrollWidth"), 1440, name)
+            cut = page.run("[...document.querySelectorAll('main .scroll')].filter(e => e.offsetParent && e.scrollWidth > e.clientWidth + 1)"
+                           ".map(e => e.closest('section')?.id + ': ' + (e.scrollWidth - e.clientWidth))")
+            self.assertEqual(cut, [], name)
+
+    def test_a_phone_shows_that_tables_go_on(self):
+        page = self.show("sample", width=390, height=780, phone=True)
+        self.assertLessEqual(page.run("document.documentElement.scrollWidth"), 390)
+        wide = page.run("[...document.querySelectorAll('main .scroll')].filter(e => e.offsetParent && e.scrollWidth > e.clientWidth + 1)"
+                        ".map(e => getComputedStyle(e).backgroundImage)")
+        self.assertGreater(len(wide), 0)
+        self.assertEqual([image for image in wide if image.count("linear-gradient") < 2], [])
+
+    def test_the_head_of_the_segments_stays_while_one_scrolls(self):
+        page = self.show("sample", width=1440, height=500)
+        moved = page.run("""(() => {
+            const box = document.querySelector('#segments .scroll'), head = document.querySelector('#heat thead th');
+            box.style.maxHeight = '120px';
+            box.scrollTop = 60;
+            return [box.scrollTop, head.getBoundingClientRect().top - box.getBoundingClientRect().top];
+        })()""")
+        self.assertGreater(moved[0], 20)
+        self.assertLess(abs(moved[1]), 2)
+
+    def test_a_policy_has_one_colour_whatever_its_rank(self):
+        page = self.show("sample", width=1440, height=900)
+        colour = "(rank => { report.results.sort((a, b) => rank * (a.slo_attainment - b.slo_attainment)); " \
+                 "return [...places()].map(([result, place]) => [result.policy, place]).sort().join() })"
+        self.assertEqual(page.run(colour + "(1)"), page.run(colour + "(-1)"))
+        self.assertIn("hpa-rate,2", page.run(colour + "(1)"))
+
+    def test_one_reversal_is_one(self):
+        page = self.show("sample", width=1440, height=900)
+        notes = page.run("[1, 2].map(changes => metrics({...report.results[0], direction_changes: changes}).find(row => row[0] === 'Decisions')[2])")
+        self.assertEqual(notes, ["1 reversal of direction", "2 reversals of direction"])
+
+    def test_the_axis_of_the_trade_off_shows_good_policies_apart(self):
+        page = self.show("sample", width=1440, height=900)
+        low, high = page.run("document.getElementById('trade').layout.yaxis.range")
+        self.assertGreaterEqual(low, 70)
+        self.assertLessEqual(high, 105)
 
 
 if __name__ == "__main__":

@@ -1,13 +1,20 @@
 #!/usr/bin/env python3
 """`penstock check`, `workload`, and the pages of help."""
 
+import contextlib
+import fcntl
 import json
+import os
+import pty
 import re
+import struct
+import subprocess
+import termios
 import unittest
 from pathlib import Path
 
 import cli_testing
-from cli_testing import CliTest, azure, mooncake
+from cli_testing import PROGRAM, CliTest, azure, mooncake
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -32,8 +39,52 @@ class Help(CliTest):
             self.assertIn(part, page)
         self.assertLessEqual(max(map(len, page.splitlines())), 140)
 
+    def test_plan_shows_its_own_defaults_and_texts(self):
+        page = re.sub(r"\n {30,}", " ", self.run_program("plan", "--help").stdout)
+        self.assertRegex(page, r"--block-size .* \[16\]")
+        self.assertRegex(page, r"--kv-blocks .* \[12288\]")
+        self.assertIn("--policy NAME                   autoscaling policy [penstock]", page)
+        self.assertNotIn("to compare", page)
+        self.assertNotIn("a replay always", page)
+
+    def test_plan_refuses_policies_of_replays(self):
+        for policy in ("all", "clairvoyant"):
+            self.assert_refused("plan", "--policy", policy, "--dashboard", "0", "--metrics-listen", "0",
+                                says=f"--policy: '{policy}' is for `penstock replay` only; name one policy")
+
     def test_version(self):
-        self.assertRegex(self.run_program("--version").stdout, r"\Apenstock \d+\.\d+\.\d+\n\Z")
+        self.assertRegex(self.run_program("--version").stdout, r"\Apenstock \d+\.\d+\.\d+( \([0-9a-f]{10}\))?\n\Z")
+
+    def test_a_dash_writes_to_standard_output_and_the_table_to_standard_error(self):
+        self.write("t.jsonl", mooncake())
+        done = self.run_program("replay", "t.jsonl", "--policy", "static", "--json", "-")
+        self.assertEqual(json.loads(done.stdout)["results"][0]["policy"], "static")
+        self.assertIn("attainment", done.stderr.replace("-\n", ""))
+        quiet = self.run_program("replay", "t.jsonl", "--policy", "static", "--json", "-", "--quiet")
+        self.assertEqual(json.loads(quiet.stdout)["results"][0]["policy"], "static")
+        self.assertEqual(quiet.stderr, "")
+        self.assertEqual(self.run_program("replay", "t.jsonl", "--policy", "static", "--quiet").stdout, "")
+        profile = self.run_program("profile", "--engine", "polynomial", "--json", "-")
+        self.assertIn("prefill_ttft_ms", json.loads(profile.stdout))
+        self.assertEqual(self.files(), ["t.jsonl"])
+        self.assert_refused("replay", "t.jsonl", "--json", "-", "--csv", "-", says="names the same file as json")
+
+    def test_a_narrow_terminal_gets_a_narrow_table(self):
+        self.write("t.jsonl", mooncake())
+        here, there = pty.openpty()
+        fcntl.ioctl(there, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+        process = subprocess.Popen([PROGRAM, "replay", "t.jsonl", "--policy", "static,hpa-rate"], cwd=self.folder, stdout=there,
+                                   stderr=subprocess.DEVNULL, env={**os.environ, "NO_COLOR": "1"})
+        os.close(there)
+        text = b""
+        with contextlib.suppress(OSError):  # A terminal whose program has ended answers EIO.
+            while chunk := os.read(here, 65536):
+                text += chunk
+        os.close(here)
+        self.assertEqual(process.wait(240), 0)
+        lines = text.decode().splitlines()
+        self.assertLessEqual(max(map(len, lines)), 80)
+        self.assertTrue(any("more columns in a wider terminal" in line for line in lines), lines)
 
     def test_no_command_shows_the_help_and_fails(self):
         done = self.run_program(code=2)

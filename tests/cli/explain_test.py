@@ -2,6 +2,7 @@
 """Decision logs: `penstock replay --decision-log`, `penstock explain`, and reports on intervals."""
 
 import json
+import re
 import sqlite3
 
 import cli_testing
@@ -70,9 +71,15 @@ class DecisionLog(CliTest):
 
     def test_without_a_time_the_decisions_are_listed(self):
         self.replay("--decision-log", self.log)
-        page = self.run_program("explain", self.log, "--policy", "dynamo-latency").stdout
+        page = self.run_program("explain", self.log, "--policy", "dynamo-latency", "--holds").stdout
         listed = [line for line in page.splitlines()[1:] if line]
         self.assertEqual(len(listed), len([e for e in self.entries() if e["policy"] == "dynamo-latency"]))
+        short = self.run_program("explain", self.log, "--policy", "dynamo-latency").stdout.splitlines()
+        self.assertEqual([line for line in short if "→" in line], [line for line in page.splitlines() if "→" in line])
+        holds = [line for line in short if "=" in line]
+        more = sum(int(re.search(r"and ([0-9,]+) more", line)[1].replace(",", "")) for line in holds if "more hold" in line)
+        self.assertEqual(len(holds) + more, len([line for line in listed if "=" in line]))
+        self.assertFalse(any("=" in one and "=" in other for one, other in zip(short[1:], short[2:])))
         self.assertRegex(page, r"(?m)^ +\d+s  1 → 2  load_above_target$")
 
     def test_a_candidate_table_shows_each_fleet_that_was_tried(self):
@@ -86,7 +93,9 @@ class DecisionLog(CliTest):
                                r" +1 +2 +61\.0 % +100\.0 % +61\.0 %\n"
                                r" +1 +3 +99\.3 % +100\.0 % +99\.3 % +chosen\n"
                                r" +1 +4 +100\.0 %")
-        self.assertIn("What would change this decision: scales up when the SLO attainment of 3 replicas is too low (simulated: 99.3 %)", page)
+        self.assertIn("What would change this decision: scales up when the SLO attainment of 3 replicas is too low (simulated: 99.3 %)",
+                      re.sub(r"\n {4}(?=\S)", " ", page))
+        self.assertLessEqual(max(map(len, page.splitlines())), 100)
 
     def test_a_log_of_policies_that_never_decide_is_empty_and_says_so(self):
         self.run_program("replay", BUSY, "--policy", "static", "--decision-log", self.log)

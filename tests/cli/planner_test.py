@@ -16,6 +16,10 @@ FLAGS = ["--policy", "penstock", "--max-replicas", "6", "--start-up", "30s"]
 
 
 class Planner(CliTest):
+    def explain(self, *flags):
+        """The page with each sentence on one line."""
+        return re.sub(r"\n {4}(?=\S)", " ", self.run_program("explain", "log.jsonl", *flags).stdout)
+
     def replay(self, *flags, trace=BUSY):
         """The result, and every decision in the order of the log."""
         self.run_program("replay", *([trace] if trace else []), *FLAGS, "--decision-log", "log.jsonl", "--json",
@@ -115,6 +119,14 @@ class Schedules(Planner):
         self.write("p.yaml", self.SCHEDULE % "0 8 * * 1-5" + "  warm_trace: past.csv\n")
         self.assertIn("p.yaml: ok", self.run_program("check", "p.yaml").stdout)
 
+    def test_policies_without_schedules_and_a_late_clairvoyant_are_named(self):
+        self.write("p.yaml", "planner: {warm_pool: 1}\n")
+        trace = "synthetic:rate=40,duration=4m,input=3000,output=200"
+        page = " ".join(self.run_program("replay", trace, "--config", "p.yaml", "--policy", "clairvoyant,static", "--start-up", "3m",
+                                         "--max-replicas", 4).stdout.split())
+        self.assertRegex(page, r"clairvoyant: its SLO attainment of [0-9.]+ % is below the goal of 99\.0 %")
+        self.assertIn("the warm pool is part of the policy penstock, and not of clairvoyant, static", page)
+
 
 class Stages(Planner):
     def test_the_warm_pool_adds_to_the_plan(self):
@@ -161,7 +173,7 @@ class Explanation(Planner):
         for entry in tried:
             self.assertEqual(sum(c["chosen"] for c in entry["candidates"]), 1)
         at = next(e["at_s"] for e in grown if e["candidates"])
-        page = self.run_program("explain", "log.jsonl", "--at", f"{at:.0f}s").stdout
+        page = self.explain("--at", f"{at:.0f}s")
         for part in ("Phase cost.", "Diagnosis: ", "Simulated fleets", "chosen", "attainment_with_one_fewer_replica"):
             self.assertIn(part, page)
 
@@ -171,7 +183,7 @@ class Explanation(Planner):
         for trace in (BUSY, "built-in"):
             _, entries = self.replay(trace=trace)
             for entry in (e for e in entries if e["candidates"]):
-                page = self.run_program("explain", "log.jsonl", "--at", f"{entry['at_s'] * 1000:.0f}ms").stdout
+                page = self.explain("--at", f"{entry['at_s'] * 1000:.0f}ms")
                 reason = re.search(r"Decided at .*?: .*?, because (.*)\.\n", page)[1]
                 figures = {each["name"]: each["value"] for each in entry["evidence"]}
                 planned = max(figures["floor"], figures.get("load_based_target", 0))

@@ -52,6 +52,8 @@ class GatewayTest(unittest.TestCase):
                 (400, "context_length_exceeded", chat(10_000_000))):
             seen, _, body = ask(gateway.port, "POST", "/v1/chat/completions", request)
             self.assertEqual((seen, json.loads(body)["error"]["code"]), (status, code), body)
+        missing = json.loads(ask(gateway.port, "POST", "/v1/chat/completions", {"messages": chat(4)["messages"]})[2])["error"]
+        self.assertEqual((missing["message"], missing["param"]), ("model is missing", "model"))
         self.assertEqual(ask(gateway.port, "GET", "/v1/elsewhere")[0], 404)
         self.assertEqual(ask(gateway.port, "GET", "/v1/chat/completions")[0], 405)
         models = json.loads(ask(gateway.port, "GET", "/v1/models")[2])

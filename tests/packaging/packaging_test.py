@@ -38,7 +38,8 @@ class Packaging(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
 
     def assert_runs(self, *words, environment=None):
-        self.assertEqual(run(*words, "--version", environment=environment), f"penstock {VERSION}\n")
+        self.assertRegex(run(*words, "--version", environment=environment),
+                         rf"\Apenstock {re.escape(VERSION)}( \([0-9a-f]{{10}}\))?\n\Z")
 
     def assert_installed(self, top, units):
         """Program, units and completions below a prefix, whose paths the units name."""

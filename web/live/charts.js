@@ -78,6 +78,7 @@ function rangeOf(chart, limit, most) {
 }
 
 // Labels without seconds need ticks on whole minutes, or neighbours would be equal.
+const MINUTES = [1, 2, 3, 5, 10, 15, 20, 30, 60, 120, 180, 240, 360, 720, 1440].map(minutes => 60 * minutes);
 const hasSeconds = chart => chart.span[1] - chart.span[0] < 301;
 
 function optionsOf(chart, width) {
@@ -91,7 +92,7 @@ function optionsOf(chart, width) {
       y: {range: (u, least, most) => rangeOf(chart.what, chart.limit, most)},
     },
     axes: [
-      {...axis, space: 70, size: 26, incrs: () => hasSeconds(chart) ? [1, 2, 5, 10, 15, 30, 60] : [60, 120, 300, 600, 900, 1800, 3600], values: (u, splits) => splits.map(at => timeOfDay(at - (wall.offset ?? 0), hasSeconds(chart)))},
+      {...axis, space: () => hasSeconds(chart) ? 70 : 48, size: 26, incrs: () => hasSeconds(chart) ? [1, 2, 5, 10, 15, 30, 60, 120] : MINUTES, values: (u, splits) => splits.map(at => timeOfDay(at - (wall.offset ?? 0), hasSeconds(chart)))},
       {...axis, space: 34, size: 58, incrs: chart.what.whole ? [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000] : undefined,
        values: (u, splits) => splits.map(value => tickOf(chart.what.format, value))},
     ],

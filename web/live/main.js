@@ -70,7 +70,8 @@ function showHead(state) {
   mark(byId('mode'), 'data-mode', text(state.mode));
   mark(byId('mode'), 'title', modeTitle(state));
   setText(byId('policy'), clip(state.policy, 60) || NOTHING);
-  setText(byId('phase'), clippedName(state.phase) || NOTHING);
+  const phase = clippedName(state.phase);
+  setText(byId('phase'), !phase ? NOTHING : state.mode === 'act' || phase === 'observe' ? phase : phase + ' (recorded only)');
   setText(byId('slo'), `TTFT ${limitOf(slo.ttft_ms)} · ITL ${limitOf(slo.itl_ms)}` + (known(slo.e2e_ms) ? ` · e2e ${limitOf(slo.e2e_ms)}` : ''));
   setText(byId('goal'), known(slo.goal) ? ` · goal ${share(slo.goal)}` : '');
   setText(byId('attainment'), share(slo.attainment));

@@ -172,6 +172,7 @@ const TENANT_COLUMNS = [
   ['in flight', row => count(row.tenant.running), {title: 'over all models of the tenant'}],
   ['waiting', row => count(row.tenant.waiting), {title: 'over all models of the tenant'}],
   ['refused', row => ({text: amount(row.usage.refused), tone: row.usage.refused > 0 ? 'near' : null})],
+  ['cancelled', row => amount(row.usage.cancelled), {title: 'the client disconnected; tokens until then count'}],
   ['failed', row => {
     const value = total([row.usage.failed, row.usage.truncated, row.usage.timed_out]);
     return {text: amount(value), tone: value > 0 ? 'over' : null};
@@ -180,10 +181,35 @@ const TENANT_COLUMNS = [
   ['cached', row => ({text: amount(row.usage.cached_tokens),
                       meter: row.usage.prompt_tokens > 0 ? row.usage.cached_tokens / row.usage.prompt_tokens : null})],
   ['tokens out', row => amount(row.usage.output_tokens)],
-  ['token cost', row => figure(row.usage.cost), {title: 'USD: tokens times the token price of the model'}],
+  ['token cost (USD)', row => usd(row.usage.cost), {title: 'tokens times the token price of the model'}],
   ['budget left', row => row.tenant.budget_available === null ? 'no limit' : amount(row.tenant.budget_available),
    {title: 'tokens, this minute'}],
 ];
+
+// ---- GPU cost of tokens ----------------------------------------------------------------------------------------------
+
+const costColumn = (title, key, hint) => [title, row => usd(record(row.gpu_usd_per_1m_tokens)[key]), {title: hint}];
+const COST_COLUMNS = [
+  ['tenant', row => row.tenant === undefined ? 'all' : named(row.tenant)],
+  ['prompt tokens', row => amount(row.prompt_tokens), {title: 'of completed requests'}],
+  ['output tokens', row => amount(row.output_tokens), {title: 'of completed requests'}],
+  ['within SLO', row => {
+    const all = total([row.prompt_tokens, row.output_tokens]);
+    const value = all > 0 ? total([row.prompt_tokens_at_slo, row.output_tokens_at_slo]) / all : null;
+    return {text: share(value), meter: value};
+  }, {title: 'share of these tokens whose requests missed no SLO'}],
+  ['GPU cost', row => usd(row.gpu_cost), {title: 'USD'}],
+  costColumn('per 1M prompt', 'input', 'USD per 1M prompt tokens'),
+  costColumn('per 1M output', 'output', 'USD per 1M output tokens'),
+  costColumn('prompt within SLO', 'input_at_slo', 'USD per 1M prompt tokens, if only tokens within the SLO count'),
+  costColumn('output within SLO', 'output_at_slo', 'USD per 1M output tokens, if only tokens within the SLO count'),
+];
+
+// The row of all tenants is last where there are several.
+function costRows(state) {
+  const cost = record(state.gpu_cost), tenants = list(cost.tenants).map(record);
+  return tenants.length === 1 ? tenants : tenants.length ? [...tenants, record(cost.all)] : [];
+}
 
 // ---- scaling ---------------------------------------------------------------------------------------------------------
 
@@ -209,6 +235,7 @@ function buildTables() {
   tables.replicas = makeTable('replicas', 'Replicas', REPLICA_COLUMNS, 'No replicas.');
   tables.segments = makeTable('segments', 'Latency by segment', SEGMENT_COLUMNS, 'No requests in the last minute.');
   tables.tenants = makeTable('tenants', 'Tenants and token cost', TENANT_COLUMNS, 'The gateway has served no requests yet.');
+  tables.cost = makeTable('token-costs', 'GPU cost of tokens', COST_COLUMNS, 'No completed request yet.');
   tables.scaling = makeTable('scaling', 'Scaling', SCALING_COLUMNS, 'No replica has started or stopped yet.');
 }
 
@@ -217,9 +244,17 @@ function showTables(state) {
   tables.segments.show(segmentRows(state), row => [clip(row.model, 400), clip(row.dimension, 400), clip(row.label, 400)].join('/'));
   tables.tenants.setEmptyText(state.gateway ? 'The gateway has served no requests yet.' : 'No data from a gateway.');
   tables.tenants.show(tenantRows(state), row => clip(row.name, 400) + '/' + clip(row.usage.model, 400));
+  setText(byId('token-cost-hint'), costHint(state));
+  tables.cost.show(costRows(state), row => row.tenant === undefined ? 'all' : '/' + clip(row.tenant, 400));
   tables.scaling.show(list(state.scaling).map(record), row => clip(row.pool, 400) + '/' + row.began_s);
   showGateway(state);
   showEvents(state);
+}
+
+function costHint(state) {
+  const cost = record(state.gpu_cost), all = record(cost.all);
+  const unknown = all.prompt_tokens > 0 && !known(all.gpu_cost) ? '; unknown, because the policy does not measure the time that prompts take' : '';
+  return `USD${known(cost.for_s) ? ', last ' + age(cost.for_s) : ''}${unknown}`;
 }
 
 function showGateway(state) {

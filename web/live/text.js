@@ -52,6 +52,7 @@ function timeOfDay(at, withSeconds = true) {
 const dateAndTime = at => !known(at) ? NOTHING : new Date(onWall(at) * 1000).toLocaleDateString('en-CA') + ' ' + timeOfDay(at, false);
 const age = value => known(value) ? seconds(value < 60 ? Math.max(0, Math.round(value)) : value) : NOTHING;
 const figure = value => value === 0 ? '0' : quantity(value);
+const usd = value => value > 0 && value < 0.0995 ? String(Number(value.toPrecision(2))) : figure(value);
 const limitOf = value => known(value) ? seconds(value / 1000) : NOTHING;  // `value` is in milliseconds.
 
 // Formats an age in one unit.

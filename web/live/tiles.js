@@ -53,10 +53,21 @@ const TILES = [
   ['hits', 'Prefix hits', tile => ({
     value: share(tile.hits), note: 'of prompt tokens, recently', meter: tile.hits, tone: null,
   })],
-  ['cost', 'GPU-hours', tile => ({
-    value: figure(total(tile.pools.map(pool => pool.gpu_hours))),
-    note: `GPU cost ${figure(total(tile.pools.map(pool => pool.cost)))} USD`,
-  })],
+  ['cost', 'GPU-hours', tile => {
+    const prices = [...new Set(tile.pools.map(pool => pool.price_per_gpu_hour).filter(known))];
+    return {
+      value: figure(total(tile.pools.map(pool => pool.gpu_hours))),
+      note: `GPU cost ${figure(total(tile.pools.map(pool => pool.cost)))} USD` +
+        (prices.length ? ` at ${prices.map(usd).join(' and ')} USD/h` : ''),
+    };
+  }],
+  ['token-cost', 'GPU USD per 1M tokens', tile => {
+    const {input, output, input_at_slo, output_at_slo} = record(tile.gpuCost.gpu_usd_per_1m_tokens);
+    return {
+      value: usd(input) + ' · ' + usd(output),
+      note: `prompt · output; within SLO ${usd(input_at_slo)} · ${usd(output_at_slo)}`,
+    };
+  }],
 ];
 
 
@@ -99,7 +110,7 @@ function showTiles(state, point) {
   const samples = samplesOf(state);
   const tile = {
     point: record(point), slo: record(state.slo), gateway: record(state.gateway), samples,
-    pools: list(state.pools).map(record), hits: hitsOf(record(point), samples),
+    pools: list(state.pools).map(record), gpuCost: record(record(state.gpu_cost).all), hits: hitsOf(record(point), samples),
   };
   for (const [id, , figures] of TILES) {
     const shown = figures(tile), at = tiles.get(id);

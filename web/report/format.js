@@ -27,7 +27,7 @@ const SYMBOLS = ['circle', 'square', 'diamond', 'triangle-up', 'star', 'hexagon'
 const themeName = () => document.documentElement.dataset.theme;
 // Known policies keep their colour in every report, whatever their rank; others take the free places in the order of their names.
 const KNOWN = ['penstock', 'dynamo-throughput', 'hpa-rate', 'clairvoyant', 'keda-tokens', 'kpa', 'llmd-slo', 'hpa-concurrency', 'apa', 'dynamo-latency',
-  'llmd-saturation-v1', 'llmd-saturation-v2'];
+  'llmd-saturation-v1', 'llmd-saturation-v2', 'dynamo-load'];
 const places = () => {
   const scaled = report.results.filter(result => result.policy !== 'static');
   const names = [...KNOWN, ...[...new Set(scaled.map(result => result.policy))].filter(name => !KNOWN.includes(name)).sort()];

@@ -73,7 +73,7 @@ function drawTrade() {
       customdata: fleets.map(p => tradeHover(p, `static fleet of ${p.label}`)), hovertemplate: '%{customdata}<extra></extra>',
     });
   policies.forEach((p, i) => traces.push({
-    type: 'scatter', mode: 'markers+text', name: plain(p.label), x: [p.x], y: [p.y],
+    type: 'scatter', mode: 'markers+text', name: plain(p.label), x: [p.x], y: [p.y], showlegend: !narrow() || !positions[i],
     text: [positions[i] ? plain(p.label) : ''], textposition: positions[i] ?? 'top center',
     textfont: {size: 12, color: ink}, cliponaxis: p.y < bottom,
     marker: {size: p.result === chosen.policy ? 15 : 12, symbol: symbolOf(p.result), color: colourOf(p.result),
@@ -81,12 +81,14 @@ function drawTrade() {
     opacity: chosen.rivals.size && p.result !== chosen.policy && !chosen.rivals.has(p.result) ? .35 : 1,
     customdata: [tradeHover(p, p.label)], hovertemplate: '%{customdata}<extra></extra>',
   }));
-  const unlabelled = policies.some((p, i) => !positions[i]);
+  // On a phone a legend of all policies would cover the chart: it has only those without a label.
+  const unlabelled = policies.filter((p, i) => !positions[i]).length;
+  const legendRows = narrow() ? unlabelled + (fleets.length ? 1 : 0) : 1;
   draw('trade', traces, {
-    hovermode: 'closest', dragmode: false, showlegend: unlabelled || fleets.length > 0,
+    hovermode: 'closest', dragmode: false, showlegend: unlabelled > 0 || fleets.length > 0,
     xaxis: {range: [0, right], fixedrange: true, title: {text: 'GPU-hours', font: {size: 11}, standoff: 8}, showgrid: true},
     yaxis: {range: [bottom, top], rangemode: 'normal', ticksuffix: ' %', title: {text: hidden ? `SLO attainment (${hidden} below)` : 'SLO attainment', font: {size: 11}, standoff: 6}},
-    margin: {l: narrow() ? 52 : 62, r: 18, t: 34, b: 46},
+    margin: {l: narrow() ? 52 : 62, r: 18, t: 14 + 20 * Math.max(1, legendRows), b: 46},
   }, (trace, point) => {
     const found = policies.find(p => plain(p.label) === trace.name);
     if (found) choose(found.result);

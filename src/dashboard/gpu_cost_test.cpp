@@ -1,0 +1,48 @@
+#include "dashboard/gpu_cost.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <vector>
+
+namespace penstock::dashboard {
+namespace {
+
+using namespace std::chrono_literals;
+
+const std::vector<controller::TenantTokens> kTenants{{"shop", {4'000'000, 100'000}, {3'000'000, 100'000}},
+                                                     {"lab", {4'000'000, 300'000}, {}}};
+
+TEST(GpuCost, TenantsShareTheCostByTheirTokens) {
+  const auto json = gpu_cost_json(decision::TokenCost{2.0, 6.0}, kTenants, 60s);
+  EXPECT_EQ(json["for_s"], 60.0);
+  const auto &all = json["all"], &shop = json["tenants"][0], &lab = json["tenants"][1];
+  EXPECT_EQ(all["prompt_tokens"], 8'000'000);
+  EXPECT_EQ(all["gpu_cost"], 8.0);
+  EXPECT_EQ(all["gpu_usd_per_1m_tokens"]["input"], 0.25);
+  EXPECT_EQ(all["gpu_usd_per_1m_tokens"]["output"], 15.0);
+  EXPECT_EQ(shop["tenant"], "shop");
+  EXPECT_EQ(shop["gpu_cost"], 2.5);
+  EXPECT_EQ(lab["gpu_cost"], 5.5);
+  EXPECT_EQ(shop["gpu_usd_per_1m_tokens"]["input"], 0.25);
+}
+
+TEST(GpuCost, WithinTheSloFewerTokensBearTheSameCost) {
+  const auto json = gpu_cost_json(decision::TokenCost{2.0, 6.0}, kTenants, 60s);
+  EXPECT_DOUBLE_EQ(json["all"]["gpu_usd_per_1m_tokens"]["input_at_slo"].get<double>(), 2.0 / 3.0);
+  EXPECT_DOUBLE_EQ(json["tenants"][0]["gpu_usd_per_1m_tokens"]["input_at_slo"].get<double>(), 1.0 / 3.0);
+  EXPECT_TRUE(json["tenants"][1]["gpu_usd_per_1m_tokens"]["input_at_slo"].is_null()) << "no token is within the SLO";
+}
+
+TEST(GpuCost, AnUnknownCostIsNull) {
+  const auto json = gpu_cost_json(std::nullopt, kTenants, 60s);
+  for (const auto& row : {json["all"], json["tenants"][0]}) {
+    EXPECT_TRUE(row["gpu_cost"].is_null());
+    EXPECT_TRUE(row["gpu_usd_per_1m_tokens"]["output"].is_null());
+    EXPECT_GT(row["prompt_tokens"], 0);
+  }
+  EXPECT_EQ(gpu_cost_json(decision::TokenCost{}, {}, 60s)["tenants"].size(), 0U);
+}
+
+}  // namespace
+}  // namespace penstock::dashboard

@@ -1,0 +1,36 @@
+#include "replay/run_notes.h"
+
+#include <fmt/format.h>
+
+#include "report/format.h"
+
+namespace penstock::replay {
+namespace {
+
+std::string settings_of(const configuration::PlannerSetup& planner) {
+  const bool has_warm_pool = planner.options.schedule.warm_pool > 0;
+  if (planner.schedules.empty()) return has_warm_pool ? "the warm pool is" : "";
+  return has_warm_pool ? "schedules and the warm pool are" : "schedules are";
+}
+
+}  // namespace
+
+std::vector<std::string> run_notes(std::span<const decision::RunResult> results,
+                                   const configuration::PlannerSetup& planner, double goal) {
+  std::vector<std::string> notes;
+  std::string others;
+  for (const decision::RunResult& result : results) {
+    if (result.policy == configuration::kClairvoyant && result.slo_attainment < goal)
+      notes.push_back(fmt::format(
+          "{}: its SLO attainment of {} is below the goal of {}: its goal is 99 % of what the fleet attains that grows "
+          "to "
+          "the maximum at once; a larger maximum, more replicas at the start or a shorter start-up raise both",
+          result.policy, report::format_share(result.slo_attainment), report::format_share(goal)));
+    if (result.policy != configuration::kPenstock) others += (others.empty() ? "" : ", ") + result.policy;
+  }
+  if (const std::string settings = settings_of(planner); !settings.empty() && !others.empty())
+    notes.push_back(fmt::format("{} part of the policy {}, and not of {}", settings, configuration::kPenstock, others));
+  return notes;
+}
+
+}  // namespace penstock::replay
