@@ -14,6 +14,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import words  # noqa: E402
+from named_tests import check_named_tests  # noqa: E402
 
 # Which folder of src/ may use which, in the order of the way through. The one place where this is written down.
 MAY_USE = {
@@ -468,7 +469,8 @@ def check_words(tree):
 
 
 CHECKS = [check_arrows, check_banned_calls, check_order, check_headers, check_dead_files, check_classes, check_text,
-          check_comments, check_words, check_scripts, check_links, check_folders]
+          check_comments, check_words, check_scripts, check_links, check_folders,
+          check_named_tests]
 
 
 def check(root):

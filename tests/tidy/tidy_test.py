@@ -33,6 +33,14 @@ HOME = "/ho" + "me/user/x"
 
 # name: (files added to or replaced in the good tree, the file that the finding names, part of the finding)
 BAD = {
+    "a test is named for a defect and is not there": (
+        {"README.md": "[tests](docs/testing.md)\n", "docs/testing.md":
+         "# Testing\n\n## Reported defects and their tests\n\n| defect | test |\n|---|---|\n| one | `Suite.Behaves` |\n"},
+        "docs/testing.md", "names the test Suite.Behaves, which is not there"),
+    "a defect has no test": (
+        {"README.md": "[tests](docs/testing.md)\n", "docs/testing.md":
+         "# Testing\n\n## Reported defects and their tests\n\n| defect | test |\n|---|---|\n| one | none |\n"},
+        "docs/testing.md", "names no test"),
     "a folder includes what it may not": (
         {"src/signals/bad.cpp": '#include "planner/plan.h"\n', "src/planner/plan.h": "#pragma once\n"},
         "src/signals/bad.cpp", "signals may not use planner"),
