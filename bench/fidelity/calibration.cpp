@@ -22,35 +22,39 @@ constexpr double kGainMin = 1e-6;  // Relative gain below which the iteration st
 constexpr int kDampingTries = 10;
 
 double tpot_ms(const CalibrationPoint& point, const FigureShift& sum) {
-  return aggregated_serving(engine::Roofline{point.spec, engine::efficiency_of(sum)}, point.at).tpot_ms;
+  return estimated_tpot_ms(engine::Roofline{point.spec, engine::efficiency_of(sum)}, point);
 }
 
 std::array<std::string, kEffects> effects_of(const engine::RooflineSpec& spec) {
-  return engine::calibration_effects(spec.backend, spec.gpu->name, spec.precision, *spec.model);
+  return engine::calibration_effects(spec.backend, spec.gpu->name, spec.precision, *spec.model, spec.release);
 }
+
+bool is_root(const std::string& effect) { return effect.find('/') == std::string::npos; }
 
 // The parameters are ordered by effect, kFigures each.
 class Fit {
  public:
   Fit(std::span<const CalibrationPoint> points, const CalibrationOptions& options)
       : points_{points}, options_{options} {
-    std::map<std::string, Eigen::Index> index;
+    std::map<std::string, std::size_t> uses;
     for (const CalibrationPoint& point : points)
-      for (const std::string& effect : effects_of(point.spec)) index.emplace(effect, 0);
-    for (auto& [effect, at] : index) {
-      at = static_cast<Eigen::Index>(names_.size());
+      for (const std::string& effect : effects_of(point.spec)) ++uses[effect];
+    std::map<std::string, Eigen::Index> index;
+    for (const auto& [effect, count] : uses) {
+      if (effect.empty() || (!is_root(effect) && count < options.effect_points_min)) continue;
+      index.emplace(effect, static_cast<Eigen::Index>(names_.size()));
       names_.push_back(effect);
     }
     for (const CalibrationPoint& point : points) {
-      std::array<Eigen::Index, kEffects> own{};
-      const auto effects = effects_of(point.spec);
-      for (std::size_t i = 0; i < kEffects; ++i) own[i] = index[effects[i]];
-      effects_.push_back(own);
+      std::vector<Eigen::Index> own;
+      for (const std::string& effect : effects_of(point.spec))
+        if (const auto found = index.find(effect); found != index.end()) own.push_back(found->second);
+      effects_.push_back(std::move(own));
     }
     const auto count = static_cast<Eigen::Index>(names_.size() * kFigures);
     ridge_ = Eigen::VectorXd(count);
     for (Eigen::Index i = 0; i < count; ++i) {
-      const bool root = names_[static_cast<std::size_t>(i) / kFigures].find('/') == std::string::npos;
+      const bool root = is_root(names_[static_cast<std::size_t>(i) / kFigures]);
       const double weight = root ? options.root_weight : options.effect_weight;
       ridge_[i] = weight * weight;
     }
@@ -141,7 +145,7 @@ class Fit {
   CalibrationOptions options_;
   FigureShift start_ = engine::start_shift();
   std::vector<std::string> names_;
-  std::vector<std::array<Eigen::Index, kEffects>> effects_;  // One entry per point.
+  std::vector<std::vector<Eigen::Index>> effects_;  // One entry per point.
   Eigen::VectorXd ridge_, shifts_, gradient_;
   Eigen::MatrixXd curvature_;
 };
@@ -184,12 +188,21 @@ engine::RooflineEfficiency efficiency_by(const Calibration& calibration, const e
 bool in_calibration_half(const SiliconRow& row) { return core::mix64(fnv1a(row.key())) % 2 == 0; }
 
 bool is_covered(const SiliconRow& row) {
-  return row.is_aggregated() && row.spec.model != nullptr &&
+  if (row.spec.model == nullptr || row.concurrency == 0) return false;
+  const std::uint32_t heads = row.spec.model->heads;
+  return heads % (row.spec.tensor_parallel / row.spec.attention_ranks) == 0 &&
          calibration_kv_tokens(row.spec) >= row.input_tokens + row.output_tokens;
 }
 
 CalibrationPoint calibration_point(const SiliconRow& row) {
-  return {row.spec, {row.input_tokens, row.output_tokens, row.concurrency}, row.tpot_ms};
+  return {row.spec,
+          {row.input_tokens, row.output_tokens, row.concurrency, row.load_test},
+          row.tpot_ms,
+          !row.is_aggregated()};
+}
+
+double estimated_tpot_ms(const engine::Roofline& roofline, const CalibrationPoint& point) {
+  return (point.decode_only ? decode_serving(roofline, point.at) : aggregated_serving(roofline, point.at)).tpot_ms;
 }
 
 std::string render_calibration(const Calibration& calibration) {

@@ -31,7 +31,7 @@ std::string combination_of(const SiliconRow& row) {
 }
 
 engine::Roofline calibrated_roofline(const engine::RooflineSpec& spec) {
-  return {spec, engine::calibrated_efficiency(spec.backend, spec.gpu->name, spec.precision, *spec.model)};
+  return {spec, engine::calibrated_efficiency(spec.backend, spec.gpu->name, spec.precision, *spec.model, spec.release)};
 }
 
 template <class Keep>
@@ -75,29 +75,67 @@ std::string unseen_section(std::span<const SiliconRow> dense, std::span<const Si
   };
   for (const UnseenCombination& each : unseen.combinations) line(each.name, each.tpot);
   line("**all dense**", unseen.total);
-  if (!mixtures.empty()) line("**all mixtures**", unseen_fidelity(mixtures).total);
+  if (mixtures.empty()) return text + "\n";
+  const UnseenFidelity others = unseen_fidelity(mixtures);
+  line("**all mixtures**", others.total);
+  line("**disaggregated decode of mixtures**", others.decode);
   return text + "\n";
 }
 
 // Rows that state the batch of a decode worker and whose weights fit its GPUs.
 std::string disaggregated_section(std::span<const SiliconRow> rows) {
-  std::vector<double> deviations;
+  std::vector<SiliconRow> all, covered;
   std::size_t stated = 0;
   for (const SiliconRow& row : rows) {
-    if (row.is_aggregated() || row.concurrency == 0 || row.spec.model == nullptr) continue;
-    ++stated;
-    const engine::Roofline roofline = calibrated_roofline(row.spec);
-    const ServingPoint point{row.input_tokens, row.output_tokens, row.concurrency};
-    if (calibration_kv_tokens(row.spec) < row.input_tokens + row.output_tokens) continue;
-    deviations.push_back(decode_serving(roofline, point).tpot_ms / row.tpot_ms - 1.0);
+    if (row.is_aggregated()) continue;
+    all.push_back(row);
+    if (row.concurrency > 0 && row.spec.model != nullptr) ++stated;
+    if (is_covered(row)) covered.push_back(row);
   }
-  const ErrorSummary errors = summarise(deviations);
-  const auto total =
-      std::count_if(rows.begin(), rows.end(), [](const SiliconRow& row) { return !row.is_aggregated(); });
-  return fmt::format(
-      "### Disaggregated\n\n{} points; {} state the batch of a decode worker, of those {} with weights that fit "
-      "its GPUs. TPOT of the decode side alone, none of them fitted: {} (bias {:+.1f}).\n\n",
-      total, stated, errors.rows, pair(errors), 100.0 * errors.bias);
+  std::string text = fmt::format(
+      "### Disaggregated\n\n{} points; {} state the batch of a decode worker, of those {} with weights that fit its "
+      "GPUs. "
+      "TPOT of the decode side alone.\n\n| decode workers | points | TPOT | bias |\n|---|---:|---:|---:|\n",
+      all.size(), stated, covered.size());
+  const auto line = [&](std::string_view name, const auto& keep) {
+    const ErrorSummary errors = decode_fidelity(rows_where(covered, keep));
+    text += fmt::format("| {} | {} | {} | {:+.1f} |\n", name, errors.rows, pair(errors), 100.0 * errors.bias);
+  };
+  line("the half that was not fitted", [](const SiliconRow& row) { return !in_calibration_half(row); });
+  line("of these, mixtures",
+       [](const SiliconRow& row) { return !in_calibration_half(row) && row.spec.model->is_mixture(); });
+  line("the fitted half, for comparison", in_calibration_half);
+  return text + "\n";
+}
+
+// Points that were measured several times with results that differ: no estimate can equal all of them.
+std::string repeated_section(std::span<const SiliconRow> rows) {
+  std::map<std::string, std::vector<const SiliconRow*>> points;
+  for (const SiliconRow& row : rows)
+    if (is_covered(row)) points[row.key() + "|" + row.spec.release].push_back(&row);
+  const auto deviations = [&](bool mixture, double SiliconRow::*figure) {
+    std::vector<double> all;
+    for (const auto& [key, members] : points) {
+      std::vector<double> values;
+      for (const SiliconRow* row : members)
+        if (row->spec.model->is_mixture() == mixture) values.push_back(row->*figure);
+      if (values.empty() || quantile(values, 1.0) < 1.01 * quantile(values, 0.0)) continue;
+      for (const double value : values) all.push_back(quantile(values, 0.5) / value - 1.0);
+    }
+    return summarise(all);
+  };
+  std::string text =
+      "### Repeated points\n\nPoints that are equal in every column, the release included, with results that differ by "
+      "more "
+      "than 1 %. The error is that of their median, the best estimate that these columns allow.\n\n"
+      "| | points | TPOT | points | TTFT |\n|---|---:|---:|---:|---:|\n";
+  for (const bool mixture : {false, true}) {
+    const ErrorSummary tpot = deviations(mixture, &SiliconRow::tpot_ms),
+                       ttft = deviations(mixture, &SiliconRow::ttft_ms);
+    text += fmt::format("| {} | {} | {} | {} | {} |\n", mixture ? "mixtures of experts" : "dense", tpot.rows,
+                        pair(tpot), ttft.rows, pair(ttft));
+  }
+  return text + "\n";
 }
 
 std::string engine_name(const SiliconRow& row) {
@@ -105,25 +143,29 @@ std::string engine_name(const SiliconRow& row) {
 }
 
 std::string uncovered_section(std::span<const SiliconRow> rows) {
-  std::size_t unknown = 0, too_large = 0;
+  std::size_t unknown = 0, too_large = 0, undivided = 0;
   for (const SiliconRow& row : rows) {
     if (row.spec.model == nullptr) ++unknown;
-    if (row.spec.model != nullptr && row.is_aggregated() && !is_covered(row)) ++too_large;
+    if (row.spec.model == nullptr || !row.is_aggregated() || is_covered(row)) continue;
+    ++(row.spec.model->heads % (row.spec.tensor_parallel / row.spec.attention_ranks) == 0 ? too_large : undivided);
   }
   return fmt::format(
       "Not covered: {} points of models that the catalogue lacks, {} aggregated points whose weights and one "
-      "request do not fit the GPUs that they state.\n",
-      unknown, too_large);
+      "request do not fit the GPUs that they state, {} with tensor parallelism that does not divide the attention "
+      "heads.\n",
+      unknown, too_large, undivided);
 }
 
 std::string report_of(std::span<const SiliconRow> rows) {
   const auto is_dense = [](const SiliconRow& row) {
-    return row.is_aggregated() && row.spec.model != nullptr && !row.spec.model->is_mixture();
+    return row.spec.model != nullptr && !row.spec.model->is_mixture();
   };
   const auto is_mixture = [](const SiliconRow& row) {
-    return row.is_aggregated() && row.spec.model != nullptr && row.spec.model->is_mixture();
+    return row.spec.model != nullptr && row.spec.model->is_mixture();
   };
-  const auto held_out = [](const SiliconRow& row) { return !in_calibration_half(row); };
+  const auto held_out = [](const SiliconRow& row) { return row.is_aggregated() && !in_calibration_half(row); };
+  const auto fitted = [](const SiliconRow& row) { return row.is_aggregated() && in_calibration_half(row); };
+  const auto has_ranks = [](const SiliconRow& row) { return row.spec.attention_ranks > 1; };
   const auto dense = rows_where(rows, is_dense), mixtures = rows_where(rows, is_mixture);
   const auto dense_held = rows_where(dense, held_out), mixtures_held = rows_where(mixtures, held_out);
 
@@ -133,14 +175,14 @@ std::string report_of(std::span<const SiliconRow> rows) {
       "chosen by "
       "a hash of the operating point; unless stated otherwise, the other half is shown.\n\n";
   text += "### Dense models, aggregated\n\n" + figures_table("backend, GPU, precision", dense_held, engine_name);
-  text += figures_row("the fitted half, for comparison", aggregated_fidelity(rows_where(dense, in_calibration_half))) +
-          "\n";
+  text += figures_row("the fitted half, for comparison", aggregated_fidelity(rows_where(dense, fitted))) + "\n";
   text +=
       "### Mixtures of experts, aggregated\n\n" +
       figures_table("model", mixtures_held, [](const SiliconRow& row) { return std::string{row.spec.model->name}; }) +
-      "\n";
+      figures_row("the fitted half, for comparison", aggregated_fidelity(rows_where(mixtures, fitted))) +
+      figures_row("attention data parallelism", aggregated_fidelity(rows_where(mixtures_held, has_ranks))) + "\n";
   text += unseen_section(dense, mixtures);
-  text += disaggregated_section(rows);
+  text += disaggregated_section(rows) + repeated_section(rows);
   return text + uncovered_section(rows);
 }
 
@@ -149,7 +191,7 @@ std::string report_of(std::span<const SiliconRow> rows) {
 FidelityFigures aggregated_fidelity(std::span<const SiliconRow> rows) {
   std::vector<double> tpot, ttft, throughput;
   for (const SiliconRow& row : rows) {
-    if (!is_covered(row)) continue;
+    if (!row.is_aggregated() || !is_covered(row)) continue;
     const ServingEstimate estimate = aggregated_serving(calibrated_roofline(row.spec), calibration_point(row).at);
     const double tokens = static_cast<double>(row.concurrency) * row.output_tokens;
     const double measured_per_s = 1e3 * tokens / (row.ttft_ms + row.output_tokens * row.tpot_ms);
@@ -160,12 +202,21 @@ FidelityFigures aggregated_fidelity(std::span<const SiliconRow> rows) {
   return {summarise(tpot), summarise(ttft), summarise(throughput)};
 }
 
+ErrorSummary decode_fidelity(std::span<const SiliconRow> rows) {
+  std::vector<double> deviations;
+  for (const SiliconRow& row : rows)
+    if (!row.is_aggregated() && is_covered(row))
+      deviations.push_back(estimated_tpot_ms(calibrated_roofline(row.spec), calibration_point(row)) / row.tpot_ms -
+                           1.0);
+  return summarise(deviations);
+}
+
 UnseenFidelity unseen_fidelity(std::span<const SiliconRow> rows, const CalibrationOptions& options) {
   std::map<std::string, std::vector<const SiliconRow*>> combinations;
   for (const SiliconRow& row : rows)
     if (is_covered(row)) combinations[combination_of(row)].push_back(&row);
   UnseenFidelity result;
-  std::vector<double> all;
+  std::vector<double> all, decode;
   for (const auto& [name, members] : combinations) {
     std::vector<CalibrationPoint> others;
     for (const SiliconRow& row : rows)
@@ -175,12 +226,14 @@ UnseenFidelity unseen_fidelity(std::span<const SiliconRow> rows, const Calibrati
     std::vector<double> deviations;
     for (const SiliconRow* row : members) {
       const engine::Roofline roofline{row->spec, efficiency_by(calibration, row->spec)};
-      deviations.push_back(aggregated_serving(roofline, calibration_point(*row).at).tpot_ms / row->tpot_ms - 1.0);
+      const double deviation = estimated_tpot_ms(roofline, calibration_point(*row)) / row->tpot_ms - 1.0;
+      (row->is_aggregated() ? deviations : decode).push_back(deviation);
     }
-    result.combinations.push_back({name, summarise(deviations)});
+    if (!deviations.empty()) result.combinations.push_back({name, summarise(deviations)});
     all.insert(all.end(), deviations.begin(), deviations.end());
   }
   result.total = summarise(all);
+  result.decode = summarise(decode);
   return result;
 }
 

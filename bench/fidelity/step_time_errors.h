@@ -25,16 +25,18 @@ struct FidelityFigures {
 
 // Aggregated rows with is_covered(), estimated with the compiled-in calibration.
 [[nodiscard]] FidelityFigures aggregated_fidelity(std::span<const SiliconRow> rows);
+// TPOT of disaggregated rows with is_covered().
+[[nodiscard]] ErrorSummary decode_fidelity(std::span<const SiliconRow> rows);
 
 // For every combination of model × GPU × GPUs per replica: the calibration half is fitted without its rows, then its
 // rows of both halves are estimated. Cost: one fit per combination.
 struct UnseenCombination {
   std::string name;
-  ErrorSummary tpot;
+  ErrorSummary tpot;  // Of aggregated rows.
 };
 struct UnseenFidelity {
-  std::vector<UnseenCombination> combinations;
-  ErrorSummary total;  // Over all rows.
+  std::vector<UnseenCombination> combinations;  // Those with aggregated rows.
+  ErrorSummary total, decode;                   // Over all aggregated rows, and all disaggregated ones.
 };
 [[nodiscard]] UnseenFidelity unseen_fidelity(std::span<const SiliconRow> rows, const CalibrationOptions& options = {});
 

@@ -196,6 +196,7 @@ void settle_kv_blocks(engine::EngineConfig& engine, const std::string& step_time
                       Reading& reading) {
   const auto roofline = engine::find_roofline(step_time_model);
   if (!roofline) return;
+  engine.attention_ranks = roofline->spec().attention_ranks;
   const engine::KvMemory memory =
       engine::kv_memory(roofline->spec(), {engine.max_sequences, engine.max_batched_tokens, engine.block_tokens});
   if (!reading.given(path)) {

@@ -35,8 +35,10 @@ enum class IterationRules : std::uint8_t {
 };
 
 struct EngineConfig {
-  std::uint32_t block_tokens = 512;         // Tokens per KV block.
-  std::uint32_t kv_blocks = 2000;           // Blocks in the KV cache.
+  std::uint32_t block_tokens = 512;  // Tokens per KV block.
+  std::uint32_t kv_blocks = 2000;    // Blocks in the KV cache.
+  // Attention ranks that share the KV cache in equal parts. A request must fit one part; the parts are filled evenly.
+  std::uint32_t attention_ranks = 1;
   std::uint32_t max_sequences = 256;        // Maximum number of running sequences.
   std::uint32_t max_batched_tokens = 8192;  // Token budget of one iteration.
   // If false, a prompt is computed in a single iteration and waits until it fits into one.

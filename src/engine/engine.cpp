@@ -39,6 +39,7 @@ bool can_fit(const EngineConfig& config, const EngineRequest& request) {
   const std::uint64_t tokens = std::uint64_t{request.input_tokens} + request.output_tokens - 1;
   const std::uint64_t blocks = (tokens + config.block_tokens - 1) / config.block_tokens;
   if (blocks + config.watermark_blocks() > config.kv_blocks) return false;
+  if (blocks > config.kv_blocks / config.attention_ranks) return false;
   return config.chunked_prefill || tokens <= config.max_batched_tokens;  // all of it, after a preemption
 }
 

@@ -37,8 +37,8 @@ struct EngineEvent {
   core::Instant admitted_at;    // Time at which the request was first scheduled.
 };
 
-// Returns true if the engine can ever serve the request: prompt and output fit into the KV cache, and without chunked
-// prefill the prompt fits into one iteration.
+// Returns true if the engine can ever serve the request: prompt and output fit into the KV cache of one attention rank,
+// and without chunked prefill the prompt fits into one iteration.
 [[nodiscard]] bool can_fit(const EngineConfig& config, const EngineRequest& request);
 
 [[nodiscard]] inline EngineEvent event_of(EngineEventKind kind, const Sequence& sequence, core::Instant at) {

@@ -412,6 +412,10 @@ TEST(Engine, ARequestThatCanNeverFitIsDetectedInAdvance) {
   EngineConfig config = small();
   config.kv_blocks = 10;
   EXPECT_TRUE(can_fit(config, request(1, 38, 3)));  // 40 tokens in the cache
+  config.attention_ranks = 2;                       // 20 tokens in each part
+  EXPECT_FALSE(can_fit(config, request(1, 38, 3)));
+  EXPECT_TRUE(can_fit(config, request(1, 18, 3)));
+  config.attention_ranks = 1;
   EXPECT_FALSE(can_fit(config, request(1, 38, 4)));
   config.watermark = 0.1;
   EXPECT_FALSE(can_fit(config, request(1, 38, 3)));

@@ -10,6 +10,9 @@ namespace penstock::engine {
 // Precision of weights and matrix products; int4 applies to weights only.
 enum class Precision : std::uint8_t { kBf16, kFp8, kFp4, kInt4 };
 
+// Rate of the network between nodes for one GPU, one direction: a 400 Gb/s adapter, as DGX and HGX systems have.
+inline constexpr double kNetworkGbPerS = 50.0;
+
 struct GpuCard {
   std::string_view name;               // For example "h100_sxm".
   double memory_gb = 0.0;              // Unit: 1e9 bytes.
@@ -19,6 +22,7 @@ struct GpuCard {
   double fp4_tflops = 0.0;             // Equals the fp8 value if the GPU has no FP4 units.
   double interconnect_gb_per_s = 0.0;  // Bandwidth to the other GPUs of one replica, one direction.
   double driver_gib = 0.0;             // Memory that the driver reports; unit: 2^30 bytes.
+  std::uint32_t node_gpus = 8;         // GPUs that the interconnect joins; more are joined by kNetworkGbPerS.
 
   [[nodiscard]] double flops_per_ms(Precision precision) const;
 };

@@ -11,7 +11,7 @@
 namespace penstock::engine {
 namespace {
 
-constexpr double kReduceLatencyMs = 0.002;
+constexpr double kReduceLatencyMs = 0.002, kNetworkLatencyMs = 0.02;
 
 double blend(double a, double b) {
   const double a2 = a * a, b2 = b * b;
@@ -30,10 +30,10 @@ Roofline::Roofline(const RooflineSpec& spec, const RooflineEfficiency& efficienc
   const ModelCard& model = *spec.model;
   const GpuCard& gpu = *spec.gpu;
   const double gpus = spec.tensor_parallel;
-  const double ranks = std::min<double>(spec.attention_ranks, gpus);
+  const double ranks = std::min<double>(spec.attention_ranks, gpus), rank_gpus = gpus / ranks;
   const double bytes_per_ms = gpu.bandwidth_gb_per_s * 1e6 * efficiency.bandwidth;
-  const double flops_per_ms = gpu.flops_per_ms(spec.precision) * efficiency.compute * gpus;
-  const double attention_flops_per_ms = gpu.flops_per_ms(Precision::kBf16) * efficiency.compute * gpus;
+  const double flops_per_ms = gpu.flops_per_ms(spec.precision) * efficiency.compute;  // Of one GPU, as the next.
+  const double attention_flops_per_ms = gpu.flops_per_ms(Precision::kBf16) * efficiency.compute;
   const double width = dense_weight_bytes(model, spec.precision);
 
   // Each attention rank holds the attention of all its layers.
@@ -41,28 +41,45 @@ Roofline::Roofline(const RooflineSpec& spec, const RooflineEfficiency& efficienc
       ((model.attention_parameters() * ranks + model.dense_parameters()) * width + model.embedding_parameters() * 2.0) /
       gpus / bytes_per_ms;
   experts_ms_ = model.expert_parameters() * bytes_per_weight(spec.precision) / gpus / bytes_per_ms;
-  token_ms_ = 2.0 * model.active_parameters() / flops_per_ms;
+  const double own = model.attention_parameters() + model.dense_parameters();
+  token_ms_ = 2.0 * own / (flops_per_ms * rank_gpus);
+  expert_token_ms_ = 2.0 * (model.active_parameters() - own) / (flops_per_ms * gpus);
 
   const double full = model.full_layers > 0 ? model.full_layers : model.layers;
   const double windowed = model.window > 0 ? model.layers - full : 0.0;
   // Tensor parallel cannot split a latent, nor fewer KV heads than GPUs: those are held and read by several.
-  const double readers = std::min(gpus, ranks * model.kv_heads);
+  const double readers = std::min<double>(rank_gpus, model.kv_heads);
   const double layer_kv_ms =
       model.kv_elements_per_token() * kv_element_bytes(spec.kv_precision()) / readers / bytes_per_ms;
   kv_ms_ = full * layer_kv_ms;
   window_kv_ms_ = windowed * layer_kv_ms;
-  pair_ms_ = full * model.attention_flops_per_pair() / attention_flops_per_ms;
-  window_pair_ms_ = windowed * model.attention_flops_per_pair() / attention_flops_per_ms;
+  pair_ms_ = full * model.attention_flops_per_pair() / (attention_flops_per_ms * rank_gpus);
+  window_pair_ms_ = windowed * model.attention_flops_per_pair() / (attention_flops_per_ms * rank_gpus);
   context_max_ = model.sparse_tokens > 0 ? model.sparse_tokens : 1e18;
   window_ = model.window;
 
-  if (spec.tensor_parallel > 1) {
-    const double bytes = 2.0 * model.layers * 2.0 * model.hidden * 2.0 * (gpus - 1.0) / gpus;
-    reduce_token_ms_ = bytes / (gpu.interconnect_gb_per_s * 1e6 * efficiency.interconnect);
-    reduce_ms_ = 2.0 * model.layers * kReduceLatencyMs;
+  const bool several_nodes = spec.tensor_parallel > gpu.node_gpus;
+  const double rate = several_nodes ? std::min(gpu.interconnect_gb_per_s, kNetworkGbPerS) : gpu.interconnect_gb_per_s;
+  const double link_bytes_per_ms = rate * 1e6 * efficiency.interconnect;
+  const double latency_ms = model.layers * (several_nodes ? kNetworkLatencyMs : kReduceLatencyMs);
+  const double hidden = static_cast<double>(model.layers) * model.hidden;
+  // Of 16-bit activations; a ring sends them twice.
+  const auto ring = [&](double members) { return 4.0 * hidden * (members - 1.0) / members / link_bytes_per_ms; };
+  if (rank_gpus > 1.0) {
+    rank_token_ms_ = ring(rank_gpus);
+    reduce_ms_ += latency_ms;
+  }
+  if (ranks > 1.0 && model.is_mixture()) {
+    // Other GPUs that have at least one of a token's experts, if these are chosen uniformly.
+    const double others = (gpus - 1.0) * -std::expm1(model.active_experts * std::log1p(-1.0 / gpus));
+    all_token_ms_ = others / gpus * hidden * (kv_element_bytes(spec.precision) + 2.0) / link_bytes_per_ms;
+    reduce_ms_ += 2.0 * latency_ms;
+  } else if (gpus > 1.0) {
+    all_token_ms_ = ring(gpus);
+    reduce_ms_ += latency_ms;
   }
   overhead_ms_ = model.layers * efficiency.layer_overhead_us * 1e-3;
-  sequence_ms_ = efficiency.sequence_overhead_us * 1e-3 / ranks;
+  sequence_ms_ = efficiency.sequence_overhead_us * 1e-3;
 
   if (spec.pipeline_parallel > 1) {
     const double stages = spec.pipeline_parallel - 1.0;
@@ -76,6 +93,10 @@ double Roofline::batches(const StepShape& shape) const {
   return std::clamp<double>(shape.decode_sequences + shape.prefill_requests, 1.0, spec_.pipeline_parallel);
 }
 
+double Roofline::ranks(double sequences) const {
+  return std::clamp<double>(sequences, 1.0, std::min(spec_.attention_ranks, spec_.tensor_parallel));
+}
+
 double Roofline::fixed_ms(const StepShape& shape) const {
   const double batches = this->batches(shape);
   const double decoding = shape.decode_sequences / batches;
@@ -83,16 +104,22 @@ double Roofline::fixed_ms(const StepShape& shape) const {
   const double pairs = shape.prefill_attention_pairs / batches;
   double weights = weights_ms_;
   if (experts_ms_ > 0.0) weights += experts_ms_ * spec_.model->experts_touched(decoding + fresh);
-  double milliseconds = overhead_ms_ + sequence_ms_ * decoding + reduce_ms_ + reduce_token_ms_ * (decoding + fresh) +
-                        hop_ms_ + hop_token_ms_ * (decoding + fresh) + blend(weights, token_ms_ * decoding);
+  const double of_rank = decoding / ranks(decoding);
+  double milliseconds = overhead_ms_ + sequence_ms_ * of_rank + reduce_ms_ + rank_token_ms_ * of_rank +
+                        all_token_ms_ * (decoding + fresh) + hop_ms_ + hop_token_ms_ * (decoding + fresh) +
+                        blend(weights, token_ms_ * of_rank + expert_token_ms_ * decoding);
   if (shape.prefill_new_tokens > 0)
-    milliseconds += token_ms_ * fresh + pair_ms_ * std::min(pairs, fresh * context_max_) +
-                    window_pair_ms_ * std::min(pairs, fresh * window_);
+    milliseconds += expert_token_ms_ * fresh +
+                    ((token_ms_ + rank_token_ms_) * fresh + pair_ms_ * std::min(pairs, fresh * context_max_) +
+                     window_pair_ms_ * std::min(pairs, fresh * window_)) /
+                        ranks(decoding + shape.prefill_requests / batches);
   return milliseconds;
 }
 
 double Roofline::context_ms(double context, double sequences) const {
-  return kv_ms_ * std::min(context, sequences * context_max_) + window_kv_ms_ * std::min(context, sequences * window_);
+  return (kv_ms_ * std::min(context, sequences * context_max_) +
+          window_kv_ms_ * std::min(context, sequences * window_)) /
+         ranks(sequences);
 }
 
 double Roofline::step_ms(const StepShape& shape) const {
@@ -116,6 +143,7 @@ std::string Roofline::description() const {
   if (spec_.pipeline_parallel > 1) text += fmt::format(",pp={}", spec_.pipeline_parallel);
   if (spec_.attention_ranks > 1) text += fmt::format(",attention_ranks={}", spec_.attention_ranks);
   text += fmt::format(",precision={},backend={}", name_of(spec_.precision), name_of(spec_.backend));
+  if (!spec_.release.empty()) text += fmt::format(",release={}", spec_.release);
   if (spec_.memory_utilization != RooflineSpec{}.memory_utilization)
     text += fmt::format(",gpu_memory_utilization={}", spec_.memory_utilization);
   if (spec_.overhead_gib) text += fmt::format(",overhead_gib={}", *spec_.overhead_gib);

@@ -26,6 +26,7 @@ struct RooflineSpec {
   std::uint32_t attention_ranks = 1;
   Precision precision = Precision::kBf16;
   Backend backend = Backend::kVllm;
+  std::string release{};  // Of the backend, as in the measurements. Empty: a mean of the measured ones.
   // Share of a GPU's memory that the engine uses, gpu_memory_utilization of vLLM.
   double memory_utilization = 0.92;
   std::optional<double> overhead_gib{};  // Of one GPU, besides weights and KV cache. Empty: estimated.
@@ -40,7 +41,13 @@ struct RooflineSpec {
 // where w is the weights' bytes over bandwidth × efficiency, c(n) the operations of n tokens over peak × efficiency,
 // and k the KV bytes over the same bandwidth. The first term blends the memory and compute limits; prompt tokens are
 // added because their kernels are compute-bound. A mixture of experts reads the share of experts that b + n tokens use.
-// There are 2 all-reduces per layer, each with a ring's bytes over the interconnect's rate × efficiency plus 2 µs.
+// There are 2 all-reduces per layer, each with a ring's bytes over the interconnect's rate × efficiency plus 2 µs. GPUs
+// of several nodes communicate at the rate of the network, and with 20 µs.
+// With attention ranks, b/r sequences and n/r prompt tokens are computed by the tp/r GPUs of each rank r, and the
+// all-reduce after attention is among these. Experts stay distributed over all GPUs: the all-reduce after them becomes
+// an all-to-all, in which a token's activations go to and return from the other GPUs that have one of its experts. The
+// ranks compute prompts in the same steps; measured engines do, as docs/step-time.md shows. Fewer sequences than ranks
+// leave ranks idle.
 // A pipeline has as many batches in flight as stages, each with an equal share of the sequences and prompt tokens. A
 // step is then the time in which one of them passes all stages, plus the transfers between stages.
 class Roofline final : public StepTimeModel {
@@ -59,25 +66,29 @@ class Roofline final : public StepTimeModel {
   // Batches in flight, among which sequences and prompt tokens are divided.
   [[nodiscard]] double batches(const StepShape& shape) const;
   [[nodiscard]] double fixed_ms(const StepShape& shape) const;
+  [[nodiscard]] double ranks(double sequences) const;  // Attention ranks that have one of so many sequences.
   [[nodiscard]] double context_ms(double context, double sequences) const;
 
   RooflineSpec spec_;
   RooflineEfficiency efficiency_;
   // Milliseconds including efficiencies.
   double weights_ms_ = 0.0, experts_ms_ = 0.0;  // Time to read all dense weights, and all experts.
-  double token_ms_ = 0.0;                       // Operations of a token's matrix products.
-  // Time per query-key pair in full layers, and in windowed layers.
+  // Operations of a token's matrix products: those of its attention rank, and those of experts.
+  double token_ms_ = 0.0, expert_token_ms_ = 0.0;
+  // Time of a rank per query-key pair in full layers, and in windowed layers.
   double pair_ms_ = 0.0, window_pair_ms_ = 0.0;
-  double kv_ms_ = 0.0, window_kv_ms_ = 0.0;  // Time to read the keys and values of a token.
-  double reduce_ms_ = 0.0, reduce_token_ms_ = 0.0;
+  double kv_ms_ = 0.0, window_kv_ms_ = 0.0;  // Time of a rank to read the keys and values of a token.
+  double reduce_ms_ = 0.0;                   // Latency of all communication between GPUs.
+  // Communication per token of a rank, and per token of all.
+  double rank_token_ms_ = 0.0, all_token_ms_ = 0.0;
   double hop_ms_ = 0.0, hop_token_ms_ = 0.0;  // Transfers between all stages, and of a token.
   double overhead_ms_ = 0.0, sequence_ms_ = 0.0;
   // Maximum number of tokens that a query reads, and that of a windowed layer.
   double context_max_ = 0.0, window_ = 0.0;
 };
 
-// Format: "MODEL,GPU[,SETTING=VALUE]…". Settings: tp, pp, attention_ranks, precision, backend, bandwidth, compute,
-// layer_us, sequence_us, interconnect, gpu_memory_utilization, overhead_gib, kv_cache_dtype, and figures of the GPU:
+// Format: "MODEL,GPU[,SETTING=VALUE]…". Settings: tp, pp, attention_ranks, precision, backend, release, bandwidth,
+// compute, layer_us, sequence_us, interconnect, gpu_memory_utilization, overhead_gib, kv_cache_dtype, and of the GPU:
 // gpu_memory_gib, gpu_bandwidth_gb_s, gpu_bf16_tflops, gpu_fp8_tflops, gpu_fp4_tflops, gpu_interconnect_gb_s. MODEL is
 // a name of the catalogue or the path of a config.json; a GPU that is not in the catalogue needs its memory, bandwidth
 // and bf16_tflops. Defaults: tp 1, pp 1, bf16 or the precision of the config.json, vllm, and the calibrated values of

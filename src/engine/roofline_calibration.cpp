@@ -14,6 +14,12 @@ constexpr CalibrationRow kCalibration[] = {
 #include "engine/roofline_calibration.inc"
 };
 
+std::string_view family_of(const ModelCard& model) { return model.is_mixture() ? "mixture" : "dense"; }
+
+std::string_view die_of(std::string_view gpu) {
+  return gpu == "gb200" ? "b200_sxm" : gpu == "gb300" ? "b300_sxm" : gpu;
+}
+
 }  // namespace
 
 std::string_view name_of(Backend backend) { return kBackends[static_cast<std::size_t>(backend)]; }
@@ -44,22 +50,24 @@ FigureShift start_shift() {
 }
 
 std::array<std::string, kEffects> calibration_effects(Backend backend, std::string_view gpu, Precision precision,
-                                                      const ModelCard& model) {
-  const std::string_view family = model.is_mixture() ? "mixture" : "dense";
+                                                      const ModelCard& model, std::string_view release) {
+  const std::string_view family = family_of(model);
+  gpu = die_of(gpu);
   return {std::string{family},
           fmt::format("{}/{}", family, name_of(backend)),
           fmt::format("{}/{}", family, gpu),
           fmt::format("{}/{}", family, name_of(precision)),
           fmt::format("{}/{}/{}/{}", family, name_of(backend), gpu, name_of(precision)),
-          fmt::format("{}/{}", family, model.name)};
+          fmt::format("{}/{}", family, model.name),
+          release.empty() ? std::string{} : fmt::format("{}/{}/{}", family, name_of(backend), release)};
 }
 
 std::span<const CalibrationRow> roofline_calibration() { return kCalibration; }
 
 RooflineEfficiency calibrated_efficiency(Backend backend, std::string_view gpu, Precision precision,
-                                         const ModelCard& model) {
+                                         const ModelCard& model, std::string_view release) {
   FigureShift sum = start_shift();
-  for (const std::string& effect : calibration_effects(backend, gpu, precision, model)) {
+  for (const std::string& effect : calibration_effects(backend, gpu, precision, model, release)) {
     const auto rows = roofline_calibration();
     const auto row = std::lower_bound(rows.begin(), rows.end(), effect,
                                       [](const CalibrationRow& r, const std::string& e) { return r.effect < e; });
@@ -67,6 +75,17 @@ RooflineEfficiency calibrated_efficiency(Backend backend, std::string_view gpu, 
     for (std::size_t i = 0; i < kFigures; ++i) sum[i] += row->shift[i];
   }
   return efficiency_of(sum);
+}
+
+std::vector<std::string_view> calibrated_releases(Backend backend, const ModelCard& model) {
+  const std::string prefix = fmt::format("{}/{}/", family_of(model), name_of(backend));
+  std::vector<std::string_view> releases;
+  for (const CalibrationRow& row : kCalibration) {
+    if (!row.effect.starts_with(prefix)) continue;
+    const std::string_view rest = row.effect.substr(prefix.size());
+    if (rest.find('/') == std::string_view::npos) releases.push_back(rest);
+  }
+  return releases;
 }
 
 }  // namespace penstock::engine

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "engine/gpu_catalogue.h"
 #include "engine/model_catalogue.h"
@@ -26,8 +27,8 @@ struct RooflineEfficiency {
 };
 
 // The fit is additive in a transformed space, so that unmeasured engines inherit known effects: one root for dense
-// models and one for mixtures of experts, plus shifts for backend, GPU, precision, the three combined, and the model. A
-// value is its range's lower end times (upper/lower)^logistic(sum).
+// models and one for mixtures of experts, plus shifts for backend, GPU, precision, the three combined, the model, and
+// the release of the backend. A value is its range's lower end times (upper/lower)^logistic(sum).
 inline constexpr std::size_t kFigures = 5;
 using FigureShift = std::array<double, kFigures>;
 struct FigureRange {
@@ -49,15 +50,20 @@ struct CalibrationRow {
   FigureShift shift;
 };
 
-// Returns the effects that apply to one engine, from general to specific: "dense", "dense/vllm", "dense/h100_sxm", ….
-inline constexpr std::size_t kEffects = 6;
+// Returns the effects that apply to one engine: "dense", "dense/vllm", "dense/h100_sxm", …. The last is empty without a
+// release. GB200 and GB300 have the GPUs of B200 and B300, thus their effects.
+inline constexpr std::size_t kEffects = 7;
 [[nodiscard]] std::array<std::string, kEffects> calibration_effects(Backend backend, std::string_view gpu,
-                                                                    Precision precision, const ModelCard& model);
+                                                                    Precision precision, const ModelCard& model,
+                                                                    std::string_view release = {});
 
 [[nodiscard]] std::span<const CalibrationRow> roofline_calibration();  // Sorted by effect.
 
 // Sums the known shifts; an unknown effect adds nothing.
 [[nodiscard]] RooflineEfficiency calibrated_efficiency(Backend backend, std::string_view gpu, Precision precision,
-                                                       const ModelCard& model);
+                                                       const ModelCard& model, std::string_view release = {});
+
+// Releases of that backend with measurements of that family of models, sorted.
+[[nodiscard]] std::vector<std::string_view> calibrated_releases(Backend backend, const ModelCard& model);
 
 }  // namespace penstock::engine

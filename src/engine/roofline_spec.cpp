@@ -100,6 +100,8 @@ tl::expected<void, core::Error> apply(RooflineSpec& spec, const Setting& setting
   } else if (key == "backend") {
     if (!parse_backend(value, spec.backend))
       return invalid_input(where, fmt::format("'{}' is unknown", value), "use vllm, sglang or trtllm");
+  } else if (key == "release") {
+    spec.release = value;
   } else if (key == "kv_cache_dtype") {
     Precision precision{};
     if (!parse_precision(value, precision) || (precision != Precision::kBf16 && precision != Precision::kFp8))
@@ -116,9 +118,9 @@ tl::expected<void, core::Error> apply(RooflineSpec& spec, const Setting& setting
     spec.overhead_gib = gib;
   } else {
     return invalid_input(where, "unknown setting",
-                         "use tp, pp, attention_ranks, precision, backend, bandwidth, compute, layer_us, sequence_us, "
-                         "interconnect, gpu_memory_utilization, overhead_gib, kv_cache_dtype, gpu_memory_gib, "
-                         "gpu_bandwidth_gb_s, gpu_bf16_tflops, gpu_fp8_tflops, gpu_fp4_tflops or "
+                         "use tp, pp, attention_ranks, precision, backend, release, bandwidth, compute, layer_us, "
+                         "sequence_us, interconnect, gpu_memory_utilization, overhead_gib, kv_cache_dtype, "
+                         "gpu_memory_gib, gpu_bandwidth_gb_s, gpu_bf16_tflops, gpu_fp8_tflops, gpu_fp4_tflops or "
                          "gpu_interconnect_gb_s");
   }
   return {};
@@ -205,6 +207,20 @@ core::Result<void> choose_model(RooflineSpec& spec, std::string_view name) {
                        names_near(name, model_catalogue()) + kModelByHand);
 }
 
+core::Result<void> check(const RooflineSpec& spec) {
+  if (spec.tensor_parallel % spec.attention_ranks != 0)
+    return invalid_input(fmt::format("{}: attention_ranks", kWhere),
+                         fmt::format("must divide tp ({}), is {}", spec.tensor_parallel, spec.attention_ranks));
+  if (spec.release.empty()) return {};
+  const auto known = calibrated_releases(spec.backend, *spec.model);
+  if (std::find(known.begin(), known.end(), spec.release) != known.end()) return {};
+  return invalid_input(
+      fmt::format("{}: release", kWhere),
+      fmt::format("'{}' of {} was not measured with {}", spec.release.substr(0, 64), name_of(spec.backend),
+                  spec.model->is_mixture() ? "mixtures of experts" : "dense models"),
+      known.empty() ? "leave it out" : fmt::format("leave it out, or use one of: {}", fmt::join(known, " ")));
+}
+
 const Override* override_of(std::string_view key) {
   for (const Override& each : kOverrides)
     if (each.key == key) return &each;
@@ -242,7 +258,9 @@ core::Result<Roofline> parse_roofline(std::string_view text) {
   for (const Setting& setting : *settings)
     if (override_of(setting.key) == nullptr && gpu_figure_of(setting.key) == nullptr)
       if (auto applied = apply(spec, setting); !applied) return tl::make_unexpected(applied.error());
-  RooflineEfficiency efficiency = calibrated_efficiency(spec.backend, spec.gpu->name, spec.precision, *spec.model);
+  if (auto good = check(spec); !good) return tl::make_unexpected(good.error());
+  RooflineEfficiency efficiency =
+      calibrated_efficiency(spec.backend, spec.gpu->name, spec.precision, *spec.model, spec.release);
   for (const Setting& setting : *settings)
     if (const Override* each = override_of(setting.key))
       if (auto applied = apply(efficiency, *each, setting.value); !applied) return tl::make_unexpected(applied.error());

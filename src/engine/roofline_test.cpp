@@ -98,6 +98,82 @@ TEST(Roofline, AMixtureReadsMoreExpertsAsItsBatchGrows) {
   EXPECT_LT(decode_ms(dense, 64, 100) / decode_ms(dense, 1, 100), 1.5);
 }
 
+TEST(Roofline, AttentionRanksDivideSequencesAndExchangeTokensWithExperts) {
+  // 16 GPUs of two nodes, 16 ranks, 32 sequences: two a rank.
+  const Roofline roofline = parsed(std::string{"deepseek-v3,b200,tp=16,attention_ranks=16,precision=fp8"} + kIdeal);
+  const ModelCard& model = *find_model("deepseek-v3");
+  const double own = model.attention_parameters() + model.dense_parameters();
+  // Every GPU has all of the attention, a sixteenth of the rest, and reads the experts that 32 tokens choose.
+  const double touched = 1.0 - std::pow(1.0 - 8.0 / 256, 32);
+  const double weights =
+      model.attention_parameters() +
+      (model.dense_parameters() + 2.0 * model.embedding_parameters() + touched * model.expert_parameters()) / 16;
+  const double flops = 2.0 * (own * 2 + model.expert_parameters() * 8 / 256 * 32 / 16);
+  const double limits = std::pow(std::pow(weights / 8e9, 4) + std::pow(flops / 4500e9, 4), 0.25);
+  const double keys_and_values = 61.0 * 576 * 2 * 1000 / 8e9;
+  // A token goes to 15·(1 − (15/16)⁸) other GPUs in one byte a value and returns in two, over a network of 50 GB/s; two
+  // of 61 layers' transfers begin with 20 µs.
+  const double others = 15.0 * (1.0 - std::pow(15.0 / 16, 8));
+  const double exchange = 32.0 / 16 * others * 61 * 7168 * 3 / 50e6 + 2 * 61 * 0.02;
+  EXPECT_NEAR(decode_ms(roofline, 32, 1000), limits + keys_and_values + exchange, 1e-3);
+}
+
+TEST(Roofline, RanksComputePromptsTogetherOnceAllHaveSequences) {
+  const Roofline roofline = parsed(std::string{"deepseek-v3,b200,tp=8,attention_ranks=8,precision=fp8"} + kIdeal);
+  const auto added_ms = [&](std::uint32_t decoding) {
+    StepShape shape;
+    shape.decode_sequences = decoding;
+    shape.decode_context_tokens = decoding * 4000ULL;
+    const double before = roofline.step_ms(shape);
+    shape.prefill_requests = 1;
+    shape.prefill_new_tokens = 4000;
+    shape.prefill_attention_pairs = 4000.0 * 4001 / 2;
+    return roofline.step_ms(shape) - before;
+  };
+  const ModelCard& model = *find_model("deepseek-v3");
+  const double own = 2.0 * (model.attention_parameters() + model.dense_parameters()) * 4000 / 4500e9 +
+                     61.0 * model.attention_flops_per_pair() * 4000 * 4001 / 2 / 2250e9;
+  // A lone prompt is computed by one rank; beside 256 sequences its work is an eighth of the prompts of all ranks.
+  EXPECT_NEAR(added_ms(3) - added_ms(256), own * (1.0 / 4 - 1.0 / 8), 2.0);
+  EXPECT_GT(added_ms(0), added_ms(256) + 0.8 * own);
+  EXPECT_DOUBLE_EQ(added_ms(512), added_ms(600));
+}
+
+TEST(Roofline, RanksOfSeveralGpusReduceAmongThemselves) {
+  // Without experts nothing is exchanged: 8 GPUs reduce after the feed-forward layers, 2 of a rank after attention.
+  const auto reduce_ms = [](const char* link) {
+    return decode_ms(parsed(std::string{"llama-3.1-70b,h100,tp=8,attention_ranks=4,precision=fp8,bandwidth=1,compute=1,"
+                                        "layer_us=0,sequence_us=0,interconnect="} +
+                            link),
+                     64, 1000);
+  };
+  const double ring_bytes = 2.0 * 2 * 80 * 8192;
+  EXPECT_NEAR(reduce_ms("0.5") - reduce_ms("1"), (64.0 * 7 / 8 + 16.0 * 1 / 2) * ring_bytes / 450e6, 1e-6);
+}
+
+TEST(Roofline, GpusOfSeveralNodesCommunicateByTheNetwork) {
+  const std::string settings = ",precision=fp8,layer_us=0,sequence_us=0,bandwidth=1,compute=1,interconnect=1";
+  const double one_node = prefill_ms(parsed("llama-3.1-70b,gb200,tp=16" + settings), 4000);
+  const double two_nodes = prefill_ms(parsed("llama-3.1-70b,b200,tp=16" + settings), 4000);
+  EXPECT_GT(two_nodes, one_node + 4000.0 * 8 * 80 * 8192 * 15 / 16 * (1 / 50e6 - 1 / 900e6) - 1.0);
+}
+
+TEST(RooflineSpec, ARanksNumberDividesTheGpus) {
+  EXPECT_EQ(problem("deepseek-v3,b200,tp=16,attention_ranks=3"),
+            "roofline: attention_ranks: must divide tp (16), is 3");
+  EXPECT_TRUE(
+      problem("deepseek-v3,b200,tp=8,attention_ranks=16").starts_with("roofline: attention_ranks: must divide"));
+}
+
+TEST(RooflineSpec, AReleaseThatWasNotMeasuredIsAnError) {
+  const std::string_view text = "minimax-m2.5,b200_sxm,tp=4,precision=fp8,backend=vllm,release=0.19.0";
+  EXPECT_EQ(parsed(text).description(), "roofline:" + std::string{text});
+  EXPECT_NE(decode_ms(parsed(text), 8, 1000), decode_ms(parsed(text.substr(0, text.rfind(','))), 8, 1000));
+  EXPECT_TRUE(problem("minimax-m2.5,b200,tp=4,release=9.9")
+                  .starts_with("roofline: release: '9.9' of vllm was not measured with mixtures of experts; leave it "
+                               "out, or use one of: "));
+}
+
 TEST(RooflineSpec, TakesDefaultsAndOverrides) {
   EXPECT_EQ(parsed("llama-3.1-8b,h100").description(),
             "roofline:llama-3.1-8b,h100_sxm,tp=1,precision=bf16,backend=vllm");
@@ -164,6 +240,12 @@ TEST(RooflineCalibration, FiguresStayWithinTheirRanges) {
       }
     }
   }
+}
+
+TEST(RooflineCalibration, GpusOfARackHaveTheEffectsOfTheirDie) {
+  const ModelCard& model = *find_model("deepseek-v3");
+  EXPECT_EQ(calibrated_efficiency(Backend::kTrtllm, "gb200", Precision::kFp4, model).bandwidth,
+            calibrated_efficiency(Backend::kTrtllm, "b200_sxm", Precision::kFp4, model).bandwidth);
 }
 
 TEST(RooflineCalibration, WithoutShiftsAFigureStaysAtItsStart) {
