@@ -31,25 +31,29 @@ std::array<std::string, kEffects> effects_of(const engine::RooflineSpec& spec) {
 
 bool is_root(const std::string& effect) { return effect.find('/') == std::string::npos; }
 
-// The parameters are ordered by effect, kFigures each.
+using Effects = std::vector<std::string>;
+
+// The parameters are ordered by effect, kFigures each. `effects` and `base`, the sum of what is fixed, have one entry
+// per point.
 class Fit {
  public:
-  Fit(std::span<const CalibrationPoint> points, const CalibrationOptions& options)
-      : points_{points}, options_{options} {
+  Fit(std::span<const CalibrationPoint> points, const CalibrationOptions& options, std::span<const Effects> effects,
+      std::vector<FigureShift> base)
+      : points_{points}, options_{options}, base_{std::move(base)} {
     std::map<std::string, std::size_t> uses;
-    for (const CalibrationPoint& point : points)
-      for (const std::string& effect : effects_of(point.spec)) ++uses[effect];
+    for (const Effects& own : effects)
+      for (const std::string& effect : own) ++uses[effect];
     std::map<std::string, Eigen::Index> index;
-    for (const auto& [effect, count] : uses) {
-      if (effect.empty() || (!is_root(effect) && count < options.effect_points_min)) continue;
+    for (const auto& [effect, points_of_effect] : uses) {
+      if (!is_root(effect) && points_of_effect < options.effect_points_min) continue;
       index.emplace(effect, static_cast<Eigen::Index>(names_.size()));
       names_.push_back(effect);
     }
-    for (const CalibrationPoint& point : points) {
-      std::vector<Eigen::Index> own;
-      for (const std::string& effect : effects_of(point.spec))
-        if (const auto found = index.find(effect); found != index.end()) own.push_back(found->second);
-      effects_.push_back(std::move(own));
+    for (const Effects& own : effects) {
+      std::vector<Eigen::Index> indices;
+      for (const std::string& effect : own)
+        if (const auto found = index.find(effect); found != index.end()) indices.push_back(found->second);
+      effects_.push_back(std::move(indices));
     }
     const auto count = static_cast<Eigen::Index>(names_.size() * kFigures);
     ridge_ = Eigen::VectorXd(count);
@@ -98,7 +102,7 @@ class Fit {
 
  private:
   [[nodiscard]] FigureShift sum_of(std::size_t point, const Eigen::VectorXd& shifts) const {
-    FigureShift sum = start_;
+    FigureShift sum = base_[point];
     for (const Eigen::Index effect : effects_[point])
       for (std::size_t k = 0; k < kFigures; ++k)
         sum[k] += shifts[effect * static_cast<Eigen::Index>(kFigures) + static_cast<Eigen::Index>(k)];
@@ -143,12 +147,30 @@ class Fit {
 
   std::span<const CalibrationPoint> points_;
   CalibrationOptions options_;
-  FigureShift start_ = engine::start_shift();
+  std::vector<FigureShift> base_;
   std::vector<std::string> names_;
   std::vector<std::vector<Eigen::Index>> effects_;  // One entry per point.
   Eigen::VectorXd ridge_, shifts_, gradient_;
   Eigen::MatrixXd curvature_;
 };
+
+Calibration fitted(std::span<const CalibrationPoint> points, const CalibrationOptions& options,
+                   std::span<const Effects> effects, std::vector<FigureShift> base) {
+  Fit fit{points, options, effects, std::move(base)};
+  fit.run();
+  return fit.result();
+}
+
+FigureShift sum_by(const Calibration& calibration, const engine::RooflineSpec& spec) {
+  FigureShift sum = engine::start_shift();
+  for (const std::string& effect : effects_of(spec)) {
+    const auto row = std::lower_bound(calibration.begin(), calibration.end(), effect,
+                                      [](const FittedEffect& r, const std::string& e) { return r.effect < e; });
+    if (row == calibration.end() || row->effect != effect) continue;
+    for (std::size_t k = 0; k < kFigures; ++k) sum[k] += row->shift[k];
+  }
+  return sum;
+}
 
 std::uint64_t fnv1a(std::string_view text) {
   std::uint64_t hash = 0xcbf29ce484222325U;
@@ -166,23 +188,26 @@ Calibration fit_calibration(std::span<const CalibrationPoint> points, const Cali
     for (const CalibrationPoint& point : points)
       if (point.spec.model->is_mixture() == mixture) family.push_back(point);
     if (family.empty()) continue;
-    Fit fit{family, options};
-    fit.run();
-    Calibration fitted_family = fit.result();
-    for (FittedEffect& fitted : fitted_family) calibration.push_back(std::move(fitted));
+    std::vector<Effects> general, release;
+    for (const CalibrationPoint& point : family) {
+      const auto effects = effects_of(point.spec);
+      general.emplace_back(effects.begin(), effects.end() - 1);
+      release.push_back(effects.back().empty() ? Effects{} : Effects{effects.back()});
+    }
+    Calibration fitted_family =
+        fitted(family, options, general, std::vector<FigureShift>(family.size(), engine::start_shift()));
+    std::vector<FigureShift> base;
+    for (const CalibrationPoint& point : family) base.push_back(sum_by(fitted_family, point.spec));
+    for (FittedEffect& each : fitted(family, options, release, base)) fitted_family.push_back(std::move(each));
+    std::sort(fitted_family.begin(), fitted_family.end(),
+              [](const FittedEffect& a, const FittedEffect& b) { return a.effect < b.effect; });
+    for (FittedEffect& each : fitted_family) calibration.push_back(std::move(each));
   }
   return calibration;
 }
 
 engine::RooflineEfficiency efficiency_by(const Calibration& calibration, const engine::RooflineSpec& spec) {
-  FigureShift sum = engine::start_shift();
-  for (const std::string& effect : effects_of(spec)) {
-    const auto row = std::lower_bound(calibration.begin(), calibration.end(), effect,
-                                      [](const FittedEffect& r, const std::string& e) { return r.effect < e; });
-    if (row == calibration.end() || row->effect != effect) continue;
-    for (std::size_t k = 0; k < kFigures; ++k) sum[k] += row->shift[k];
-  }
-  return engine::efficiency_of(sum);
+  return engine::efficiency_of(sum_by(calibration, spec));
 }
 
 bool in_calibration_half(const SiliconRow& row) { return core::mix64(fnv1a(row.key())) % 2 == 0; }

@@ -33,7 +33,8 @@ struct CalibrationOptions {
 };
 
 // Levenberg-Marquardt on Σ ρ(ln(tpot / measured) / scale) + ½ Σ (weight·shift)², ρ(r) = √(1 + r²) − 1. The result is
-// deterministic. Cost: iterations × (points·30² + (5·effects)³).
+// deterministic. Effects of releases are fitted last, beside the others, which hold for an engine of unknown release.
+// Cost: iterations × (points·30² + (5·effects)³).
 [[nodiscard]] Calibration fit_calibration(std::span<const CalibrationPoint> points,
                                           const CalibrationOptions& options = {});
 

@@ -64,6 +64,29 @@ TEST(Calibration, EffectsWithoutPointsAreLeftOut) {
   EXPECT_TRUE(fit_calibration({}).empty());
 }
 
+TEST(Calibration, AnEffectOfFewPointsIsLeftOut) {
+  auto points = points_of(made_up_rows());
+  for (std::size_t i = 0; i < 4; ++i) points[i].spec.release = "rare";
+  const auto has = [](const Calibration& calibration, std::string_view effect) {
+    return std::any_of(calibration.begin(), calibration.end(), [&](const auto& row) { return row.effect == effect; });
+  };
+  EXPECT_FALSE(has(fit_calibration(points), "dense/vllm/rare"));
+  points[4].spec.release = "rare";
+  EXPECT_TRUE(has(fit_calibration(points), "dense/vllm/rare"));
+}
+
+TEST(Calibration, ADecodeWorkerIsFittedToItsDecodeStep) {
+  auto points = points_of(made_up_rows());
+  for (CalibrationPoint& point : points) {
+    point.decode_only = true;
+    point.tpot_ms = decode_serving(engine::Roofline{point.spec, kTruth}, point.at).tpot_ms;
+  }
+  const Calibration calibration = fit_calibration(points);
+  for (const CalibrationPoint& point : points)
+    EXPECT_NEAR(estimated_tpot_ms(engine::Roofline{point.spec, efficiency_by(calibration, point.spec)}, point),
+                point.tpot_ms, 0.02 * point.tpot_ms);
+}
+
 TEST(Calibration, TheDeclaredHalfIsAboutAHalfAndKeepsRepeatsTogether) {
   const auto rows = made_up_rows();
   const auto chosen = std::count_if(rows.begin(), rows.end(), in_calibration_half);

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "core/random.h"
 #include "core/time.h"
 #include "engine/engine.h"
 
@@ -19,21 +20,31 @@ engine::StepShape decoding(std::uint32_t sequences, std::uint64_t context_tokens
   return shape;
 }
 
-// Requests of equal lengths through the simulated engine: each that ends is replaced at once, four for each client.
+// Requests of 90 to 110 % of the lengths through the simulated engine: each that ends is replaced at once, eight for
+// each client. Those of the first and the last round are not counted, since fewer prompts are computed beside them.
 ServingEstimate simulated(const engine::Roofline& replica, const ServingPoint& point) {
   engine::EngineConfig config;
   config.block_tokens = 16;
   config.attention_ranks = replica.spec().attention_ranks;
-  config.kv_blocks = point.concurrency * ((point.input_tokens + point.output_tokens) / 16 + 1);
+  config.kv_blocks = point.concurrency * ((point.input_tokens + point.output_tokens) * 11 / 160 + 2);
   config.max_sequences = point.concurrency;
   config.max_batched_tokens = 8192 * config.attention_ranks;
   config.prefix_caching = false;
   engine::Engine engine{config, replica};
-  const std::uint32_t requests = 4 * point.concurrency;
+  const std::uint32_t requests = 8 * point.concurrency;
   std::vector<core::Instant> first(requests);
+  std::vector<std::uint32_t> outputs(requests);
+  core::RandomStream random{1};
+  const auto about = [&](std::uint32_t tokens) {
+    return tokens * 9 / 10 + static_cast<std::uint32_t>(random.below(tokens / 5 + 1));
+  };
   std::uint32_t next = 0;
   const auto submit = [&](core::Instant now) {
-    engine.submit({.request = next++, .input_tokens = point.input_tokens, .output_tokens = point.output_tokens}, now);
+    engine::EngineRequest request;
+    request.request = next++;
+    request.input_tokens = about(point.input_tokens);
+    request.output_tokens = outputs[request.request] = about(point.output_tokens);
+    engine.submit(request, now);
   };
   while (next < point.concurrency) submit(core::Instant{});
   ServingEstimate sum;
@@ -45,7 +56,9 @@ ServingEstimate simulated(const engine::Roofline& replica, const ServingPoint& p
     for (const engine::EngineEvent& event : events) {
       if (event.kind == engine::EngineEventKind::kFirstToken) first[event.request] = event.at;
       if (event.kind != engine::EngineEventKind::kCompleted) continue;
-      sum.tpot_ms += core::to_milliseconds(event.at - first[event.request]) / (point.output_tokens - 1) / requests;
+      if (event.request >= point.concurrency && event.request < requests - point.concurrency)
+        sum.tpot_ms += core::to_milliseconds(event.at - first[event.request]) / (outputs[event.request] - 1) /
+                       (requests - 2 * point.concurrency);
       ++done;
       if (next < requests) submit(event.at);
     }
@@ -112,7 +125,7 @@ TEST(ClosedForm, TheSimulationAgreesWithAndWithoutAttentionRanks) {
                            "deepseek-v3,b200,tp=8,attention_ranks=8,precision=fp8",
                            "deepseek-v3,b200,tp=16,attention_ranks=16,precision=fp8,backend=sglang"}) {
     const auto replica = roofline(text);
-    const ServingPoint point{4000, 500, 64};
+    const ServingPoint point{4000, 500, 128};
     EXPECT_NEAR(simulated(replica, point).tpot_ms / aggregated_serving(replica, point).tpot_ms, 1.0, 0.05) << text;
   }
 }

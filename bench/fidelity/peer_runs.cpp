@@ -154,4 +154,13 @@ core::Result<std::string> compare_with_peer(const std::vector<PeerWork>& works, 
   return text;
 }
 
+core::Result<std::string> section_of(std::string_view page, std::string_view where, std::string_view heading) {
+  const std::string line = fmt::format("\n## {}\n", heading);
+  const std::size_t begin = page.find(line);
+  if (begin == std::string_view::npos)
+    return core::invalid_input(std::string{where}, fmt::format("has no section '{}'", heading));
+  const std::size_t end = page.find("\n## ", begin + line.size());
+  return std::string{page.substr(begin, std::min(end, page.size() - 1) - begin)};
+}
+
 }  // namespace penstock::fidelity

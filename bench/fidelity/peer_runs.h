@@ -39,4 +39,9 @@ struct PeerWork {
 [[nodiscard]] core::Result<std::string> compare_with_peer(const std::vector<PeerWork>& works,
                                                           const std::vector<PeerRun>& peer);
 
+// Returns the part of an earlier page from the line "## heading" to the next such line, without its last line break. An
+// error names the page.
+[[nodiscard]] core::Result<std::string> section_of(std::string_view page, std::string_view where,
+                                                   std::string_view heading);
+
 }  // namespace penstock::fidelity

@@ -70,5 +70,12 @@ TEST(PeerComparison, ShowsNoDifferenceToItself) {
   EXPECT_NE(changed.find("Under the KV router the largest difference of a mean is 0.0 %"), std::string::npos);
 }
 
+TEST(PeerRuns, ASectionOfAnEarlierPageIsKept) {
+  const std::string page = "# Page\n\n## One\n\ntext\n\n## Two\n\n### Part\n\nmore\n";
+  EXPECT_EQ(section_of(page, "page.md", "One").value(), "\n## One\n\ntext\n");
+  EXPECT_EQ(section_of(page, "page.md", "Two").value(), "\n## Two\n\n### Part\n\nmore");
+  EXPECT_EQ(section_of(page, "page.md", "Three").error().message(), "page.md: has no section 'Three'");
+}
+
 }  // namespace
 }  // namespace penstock::fidelity

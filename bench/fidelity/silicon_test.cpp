@@ -27,6 +27,7 @@ TEST(Silicon, ReadsAnAggregatedRow) {
   EXPECT_TRUE(row.is_aggregated());
   EXPECT_EQ(row.key(), "trtllm|h200_sxm|fp8|llama-3.1-70b|4|1|1024|512|32");
   EXPECT_EQ(row.line, 2U);
+  EXPECT_EQ(row.spec.release, "1.0");
   EXPECT_DOUBLE_EQ(row.ttft_ms, 210.5);
   EXPECT_DOUBLE_EQ(row.tpot_ms, 12.25);
 }
@@ -35,6 +36,16 @@ TEST(Silicon, EmptySettingsMeanOneAndNoPrecisionMeansBf16) {
   const auto rows = read("vllm,,Qwen/Qwen3-32B,h100_sxm,,agg,1024,128,8,4,1,,1,0,,,,,,,126,11.7\n");
   ASSERT_TRUE(rows) << rows.error().message();
   EXPECT_EQ(rows->front().key(), "vllm|h100_sxm|bf16|qwen3-32b|4|1|1024|128|8");
+}
+
+TEST(Silicon, TheReleaseTellsTheLoadTest) {
+  const auto rows = read(
+      "vllm,0.12.0,Qwen/Qwen3-32B,h100_sxm,,agg,1024,128,8,4,1,,1,0,,,,,,,126,11.7\n"
+      "vllm,0.19.0,Qwen/Qwen3-32B,h100_sxm,,agg,1024,128,8,4,1,,1,0,,,,,,,126,11.7\n");
+  ASSERT_TRUE(rows) << rows.error().message();
+  EXPECT_EQ((*rows)[0].load_test, LoadTest::kEqualLengths);
+  EXPECT_EQ((*rows)[1].load_test, LoadTest::kMixedLengths);
+  EXPECT_EQ((*rows)[0].key(), (*rows)[1].key());
 }
 
 TEST(Silicon, BatchIsOfOneAttentionRank) {

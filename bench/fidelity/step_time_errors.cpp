@@ -112,29 +112,30 @@ std::string disaggregated_section(std::span<const SiliconRow> rows) {
 std::string repeated_section(std::span<const SiliconRow> rows) {
   std::map<std::string, std::vector<const SiliconRow*>> points;
   for (const SiliconRow& row : rows)
-    if (is_covered(row)) points[row.key() + "|" + row.spec.release].push_back(&row);
-  const auto deviations = [&](bool mixture, double SiliconRow::*figure) {
-    std::vector<double> all;
-    for (const auto& [key, members] : points) {
-      std::vector<double> values;
-      for (const SiliconRow* row : members)
-        if (row->spec.model->is_mixture() == mixture) values.push_back(row->*figure);
-      if (values.empty() || quantile(values, 1.0) < 1.01 * quantile(values, 0.0)) continue;
-      for (const double value : values) all.push_back(quantile(values, 0.5) / value - 1.0);
-    }
-    return summarise(all);
-  };
+    if (row.is_aggregated() && is_covered(row)) points[row.key() + "|" + row.spec.release].push_back(&row);
   std::string text =
       "### Repeated points\n\nPoints that are equal in every column, the release included, with results that differ by "
-      "more "
-      "than 1 %. The error is that of their median, the best estimate that these columns allow.\n\n"
-      "| | points | TPOT | points | TTFT |\n|---|---:|---:|---:|---:|\n";
-  for (const bool mixture : {false, true}) {
-    const ErrorSummary tpot = deviations(mixture, &SiliconRow::tpot_ms),
-                       ttft = deviations(mixture, &SiliconRow::ttft_ms);
-    text += fmt::format("| {} | {} | {} | {} | {} |\n", mixture ? "mixtures of experts" : "dense", tpot.rows,
-                        pair(tpot), ttft.rows, pair(ttft));
-  }
+      "more than 1 %: no estimate from these columns can be right. The ratio is that of the largest result to the "
+      "least.\n\n"
+      "| | points | median ratio | above 1.2 | above 1.5 | largest |\n|---|---:|---:|---:|---:|---:|\n";
+  const auto line = [&](std::string_view name, bool mixture, double SiliconRow::*figure) {
+    std::vector<double> ratios;
+    for (const auto& [key, members] : points) {
+      if (members.front()->spec.model->is_mixture() != mixture) continue;
+      std::vector<double> values;
+      for (const SiliconRow* row : members) values.push_back(row->*figure);
+      const double ratio = quantile(values, 1.0) / quantile(values, 0.0);
+      if (ratio > 1.01) ratios.push_back(ratio);
+    }
+    const auto above = [&](double bound) {
+      return std::count_if(ratios.begin(), ratios.end(), [&](double ratio) { return ratio > bound; });
+    };
+    text += fmt::format("| {} | {} | {:.2f} | {} | {} | {:.2f} |\n", name, ratios.size(), quantile(ratios, 0.5),
+                        above(1.2), above(1.5), quantile(ratios, 1.0));
+  };
+  line("dense, TTFT", false, &SiliconRow::ttft_ms);
+  line("mixtures of experts, TPOT", true, &SiliconRow::tpot_ms);
+  line("mixtures of experts, TTFT", true, &SiliconRow::ttft_ms);
   return text + "\n";
 }
 

@@ -143,7 +143,7 @@ TEST(RooflineByHand, IsThatOfTheCatalogueWithTheSameDimensions) {
     const auto read = parse_roofline(path + ",h100");
     ASSERT_TRUE(read) << read.error().message();
     // Only models of the catalogue have a measured efficiency of their own.
-    EXPECT_NEAR(core::ratio(read->step(shape), known->step(shape)), 1.0, 0.1);
+    EXPECT_NEAR(core::ratio(read->step(shape), known->step(shape)), 1.0, 0.15);
     // What describes it makes it again.
     const auto again = parse_roofline(read->description().substr(sizeof("roofline:") - 1));
     ASSERT_TRUE(again) << again.error().message();

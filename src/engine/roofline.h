@@ -26,7 +26,7 @@ struct RooflineSpec {
   std::uint32_t attention_ranks = 1;
   Precision precision = Precision::kBf16;
   Backend backend = Backend::kVllm;
-  std::string release{};  // Of the backend, as in the measurements. Empty: a mean of the measured ones.
+  std::string release{};  // Of the backend, one that was measured. Empty: unknown.
   // Share of a GPU's memory that the engine uses, gpu_memory_utilization of vLLM.
   double memory_utilization = 0.92;
   std::optional<double> overhead_gib{};  // Of one GPU, besides weights and KV cache. Empty: estimated.
