@@ -1,249 +1,19 @@
 #include "admission/admission_controller.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <cmath>
 #include <limits>
-#include <map>
-#include <set>
 #include <utility>
 
-#include <tsl/robin_map.h>
-
-#include "admission/refusal_text.h"
-#include "admission/waiting_state.h"
+#include "admission/controller_state.h"
 #include "core/enum_names.h"
 #include "core/result.h"
 
 namespace penstock::admission {
-namespace {
-
-std::size_t index_of(Decision decision) { return static_cast<std::size_t>(decision); }
-
-}  // namespace
 
 const char* to_string(Decision decision) {
-  return core::name_of<Decision::kRefuseQueueTime>(
+  return core::name_of<Decision::kRefuseDropped>(
       decision, {"admit", "queue", "refuse_budget", "refuse_concurrency", "refuse_queue_full", "refuse_pressure",
-                 "refuse_queue_time"});
-}
-
-struct AdmissionController::State {
-  AdmissionLimits limits;
-  std::array<TokenBudget, 2> class_budgets;
-  std::vector<TenantState> tenants;
-  std::map<std::uint32_t, ModelQueue> models;
-  tsl::robin_map<std::uint64_t, Record> records;
-  std::uint32_t first_model = 0;  // Model that the next call of next() visits first.
-  std::uint64_t calls = 0;        // Number of calls of next().
-  // By class: its budget did not suffice for its first request when the queues were visited last. No later request of
-  // the class may overtake that one.
-  std::array<bool, 2> class_exhausted{};
-
-  State(const AdmissionLimits& given, core::Instant now)
-      : limits(given),
-        class_budgets{TokenBudget{given.classes[0].budget, now}, TokenBudget{given.classes[1].budget, now}} {}
-
-  ModelQueue& queue_of(std::uint32_t number) {
-    if (const auto found = models.find(number); found != models.end()) return found->second;
-    ModelQueue& made = models.emplace(number, ModelQueue{FairQueue{limits.queue, limits.batch_turn}, {}}).first->second;
-    for (std::uint32_t i = 0; i < tenants.size(); ++i) made.queue.set_weight(i, tenants[i].limits.weight);
-    return made;
-  }
-
-  [[nodiscard]] LimitKind own_limit(std::uint32_t tenant, Class traffic_class, std::uint64_t tokens,
-                                    core::Instant now) const {
-    const TenantState& state = tenants[tenant];
-    const auto wanted = static_cast<double>(tokens);
-    if (state.limits.concurrent > 0 && state.running >= state.limits.concurrent) return LimitKind::kConcurrency;
-    if (state.budget.available(now) < wanted) return LimitKind::kBudget;
-    if (class_budgets[index_of(traffic_class)].available(now) < wanted) return LimitKind::kClassBudget;
-    return LimitKind::kNothing;
-  }
-  [[nodiscard]] LimitKind own_limit(const Waiting& waiting, core::Instant now) const {
-    return own_limit(waiting.tenant, waiting.traffic_class, waiting.needed, now);
-  }
-  // Returns the time at which both budgets hold this many tokens.
-  [[nodiscard]] core::Instant affordable_at(std::uint32_t tenant, Class traffic_class, std::uint64_t tokens,
-                                            core::Instant now) const {
-    return std::max(tenants[tenant].budget.available_at(tokens, now),
-                    class_budgets[index_of(traffic_class)].available_at(tokens, now));
-  }
-
-  // The budgets hold what the request needs.
-  void admit(Record& record, core::Instant now) {
-    TenantState& tenant = tenants[record.tenant];
-    tenant.budget.settle(0, record.reserve, now);
-    class_budgets[index_of(record.traffic_class)].settle(0, record.reserve, now);
-    ++tenant.running;
-    tenant.reserved_total += record.reserve;
-    tenant.largest_claim = std::max(tenant.largest_claim, record.reserve);
-    ++tenant.decisions[index_of(Decision::kAdmit)];
-    queue_of(record.model).admit_rate.add(record.tokens, now);
-    record.admit = true;
-  }
-
-  // Returns the limit that blocks the queued request of the model that has precedence: one that only saturation blocks,
-  // one that waits for the same class budget, or one of the same tenant. Empty if none has.
-  std::optional<LimitKind> limit_of_earlier_waiter(const Arrival& arrival) {
-    const auto found = models.find(arrival.model);
-    if (found == models.end()) return std::nullopt;
-    std::optional<LimitKind> waiter;
-    std::array<bool, 2> exhausted_classes{};
-    const auto none = found->second.queue.pop([&](const Waiting& head) {
-      const bool same_class = head.traffic_class == arrival.traffic_class;
-      const LimitKind limit = own_limit(head, arrival.now);
-      bool& exhausted = exhausted_classes[index_of(head.traffic_class)];
-      exhausted = exhausted || limit == LimitKind::kClassBudget;
-      if (same_class && (exhausted || head.tenant == arrival.tenant))
-        waiter = exhausted ? LimitKind::kClassBudget : limit;
-      else if (limit == LimitKind::kNothing && !exhausted)
-        waiter = LimitKind::kNothing;
-      // Whether a replica has room for it is not known yet.
-      if (waiter == LimitKind::kNothing && !records.at(head.ticket).saturated) waiter = LimitKind::kTurn;
-      return waiter ? VisitResult::kStop : VisitResult::kPass;
-    });
-    PENSTOCK_ASSERT(!none, "a visit takes nothing");
-    return waiter;
-  }
-
-  // Whether a limit of its tenant or class holds the queued request up, so that no replica could help it.
-  [[nodiscard]] bool waits_for_own_limit(const Record& record) const {
-    return record.limit != LimitKind::kNothing || class_exhausted[index_of(record.traffic_class)];
-  }
-
-  Answer refuse(std::uint32_t tenant, Decision decision, std::uint32_t seconds, std::string why) {
-    ++tenants[tenant].decisions[index_of(decision)];
-    const bool own = decision == Decision::kRefuseBudget || decision == Decision::kRefuseConcurrency;
-    return {decision, seconds, std::move(why), own};
-  }
-
-  // Refuses a request that no wait could admit.
-  std::optional<Answer> refuse_permanently(const Arrival& arrival);
-  Answer refuse_budget(const Arrival& arrival, LimitKind limit, core::Instant affordable);
-  Answer refuse_concurrency(const Arrival& arrival);
-  Answer refuse_pressure(const Arrival& arrival);
-  Answer refuse_full(const Arrival& arrival);
-  std::optional<Answer> refuse_by_own_limit(const Arrival& arrival, LimitKind limit, core::Instant deadline,
-                                            bool may_wait);
-  Refused expire(const Waiting& waiting, core::Instant now);
-
-  struct Call {  // State of one call of next().
-    core::Instant now;
-    const VerdictOf& verdict_of;
-    Next result;
-    std::size_t verdicts = 0;
-    bool bounded = false;
-    std::array<bool, 2>
-        // The budget of the class does not suffice for its first request, and no later one may overtake it.
-        class_exhausted{};
-    std::optional<std::uint32_t> model_of_exhausted_class;
-  };
-  void drain(std::uint32_t number, ModelQueue& model, Call& call);
-  VisitResult visit(const Waiting& head, std::uint32_t number, std::array<bool, 2>& rejected, Call& call,
-                    std::vector<Record*>& blocked_records);
-};
-
-std::optional<Answer> AdmissionController::State::refuse_permanently(const Arrival& arrival) {
-  const std::uint64_t tokens = arrival.claimed().needed;
-  const auto larger = [&](const BudgetLimits& budget) {
-    return budget.limited() && static_cast<double>(tokens) > budget.capacity();
-  };
-  const TenantState& tenant = tenants[arrival.tenant];
-  if (larger(tenant.limits.budget))
-    return refuse(
-        arrival.tenant, Decision::kRefuseBudget, 0,
-        too_large_sentence(tenant.limits.budget, fmt::format("tenant {} (burst_tokens)", tenant.limits.name), tokens));
-  const BudgetLimits& of_class = limits.classes[index_of(arrival.traffic_class)].budget;
-  if (larger(of_class))
-    return refuse(arrival.tenant, Decision::kRefuseBudget, 0,
-                  too_large_sentence(of_class, class_option(arrival.traffic_class, "tokens_per_minute"), tokens));
-  return std::nullopt;
-}
-
-Answer AdmissionController::State::refuse_budget(const Arrival& arrival, LimitKind limit, core::Instant affordable) {
-  const std::uint32_t seconds = whole_seconds(affordable - arrival.now);
-  const TenantState& tenant = tenants[arrival.tenant];
-  const bool of_class = limit == LimitKind::kClassBudget;
-  const TokenBudget& budget = of_class ? class_budgets[index_of(arrival.traffic_class)] : tenant.budget;
-  const std::string whose = of_class ? class_option(arrival.traffic_class, "tokens_per_minute")
-                                     : fmt::format("tenant {} (tokens_per_minute)", tenant.limits.name);
-  return refuse(
-      arrival.tenant, Decision::kRefuseBudget, seconds,
-      budget_sentence(budget.limits(), whose, budget.available(arrival.now), arrival.claimed().needed, seconds));
-}
-
-Answer AdmissionController::State::refuse_concurrency(const Arrival& arrival) {
-  const TenantState& tenant = tenants[arrival.tenant];
-  return refuse(
-      arrival.tenant, Decision::kRefuseConcurrency, 1,
-      fmt::format("tenant {} has {} requests in flight, the limit (concurrent) is {}; retry when one has ended",
-                  tenant.limits.name, tenant.running, tenant.limits.concurrent));
-}
-
-Answer AdmissionController::State::refuse_pressure(const Arrival& arrival) {
-  ModelQueue& model = queue_of(arrival.model);
-  const std::uint32_t seconds =
-      retry_after_s(model.queue.tokens() + arrival.estimate.total(), model.admit_rate.tokens_per_s(arrival.now));
-  return refuse(
-      arrival.tenant, Decision::kRefusePressure, seconds,
-      fmt::format("all replicas are full (kv_throttle, kv_reject, prefill_tokens_per_replica), and {} requests may "
-                  "not wait ({}); {} wait; retry in {} s",
-                  to_string(arrival.traffic_class), class_option(arrival.traffic_class, "queue_time"),
-                  model.queue.size(), seconds));
-}
-
-Answer AdmissionController::State::refuse_full(const Arrival& arrival) {
-  ModelQueue& model = queue_of(arrival.model);
-  const std::uint64_t tokens = model.queue.tokens(arrival.traffic_class);
-  const std::uint32_t seconds = retry_after_s(tokens, model.admit_rate.tokens_per_s(arrival.now));
-  return refuse(arrival.tenant, Decision::kRefuseQueueFull, seconds,
-                fmt::format("{} {} requests of {} tokens wait already; the queue is full (queue_requests {}, {} of one "
-                            "tenant, {} tokens); retry "
-                            "in {} s",
-                            model.queue.size(arrival.traffic_class), to_string(arrival.traffic_class), tokens,
-                            limits.queue.requests, limits.queue.requests_per_tenant, limits.queue.tokens, seconds));
-}
-
-// Refuses at once a request whose limit would be lifted only after its deadline.
-std::optional<Answer> AdmissionController::State::refuse_by_own_limit(const Arrival& arrival, LimitKind limit,
-                                                                      core::Instant deadline, bool may_wait) {
-  const bool tenant_waits = may_wait && tenants[arrival.tenant].limits.queue_over_budget;
-  if (limit == LimitKind::kConcurrency && !tenant_waits) return refuse_concurrency(arrival);
-  if (limit != LimitKind::kBudget && limit != LimitKind::kClassBudget) return std::nullopt;
-  const core::Instant affordable =
-      affordable_at(arrival.tenant, arrival.traffic_class, arrival.claimed().needed, arrival.now);
-  const bool waits = limit == LimitKind::kBudget ? tenant_waits : may_wait;
-  if (waits && affordable <= deadline) return std::nullopt;
-  return refuse_budget(arrival, limit, affordable);
-}
-
-Refused AdmissionController::State::expire(const Waiting& waiting, core::Instant now) {
-  const auto found = records.find(waiting.ticket);
-  ModelQueue& model = queue_of(found->second.model);
-  const bool waited_for_own_limit = waits_for_own_limit(found->second);
-  records.erase(found);
-  --tenants[waiting.tenant].waiting;
-  const LimitKind limit = own_limit(waiting, now);
-  std::uint32_t seconds = 1;
-  const char* what = "for one of its tenant's requests to end (concurrent)";
-  if (limit == LimitKind::kBudget || limit == LimitKind::kClassBudget) {
-    const core::Instant affordable = affordable_at(waiting.tenant, waiting.traffic_class, waiting.needed, now);
-    seconds = affordable == core::kNever ? kRetryAfterMax : whole_seconds(affordable - now);
-    what = limit == LimitKind::kBudget ? "for its tenant's budget (tokens_per_minute)"
-                                       : "for its class's budget (tokens_per_minute)";
-  } else if (limit == LimitKind::kNothing) {
-    seconds = retry_after_s(model.queue.tokens() + waiting.tokens, model.admit_rate.tokens_per_s(now));
-    what = "for a replica with free capacity";
-  }
-  Answer answer =
-      refuse(waiting.tenant, Decision::kRefuseQueueTime, seconds,
-             fmt::format("the request waited {:.1f} s {}, the maximum of {}; {} other requests wait; retry in {} s",
-                         core::to_seconds(now - waiting.since), what, class_option(waiting.traffic_class, "queue_time"),
-                         model.queue.size(), seconds));
-  answer.own_limit = limit != LimitKind::kNothing || waited_for_own_limit;
-  return {waiting.ticket, std::move(answer)};
+                 "refuse_queue_time", "refuse_dropped"});
 }
 
 VisitResult AdmissionController::State::visit(const Waiting& head, std::uint32_t number, std::array<bool, 2>& rejected,
@@ -262,6 +32,7 @@ VisitResult AdmissionController::State::visit(const Waiting& head, std::uint32_t
   Record& record = records.find(head.ticket).value();
   record.limit = limit;
   if (limit != LimitKind::kNothing) return VisitResult::kPass;
+  if (call.first_waiter && gives_way(head, *call.first_waiter)) return VisitResult::kPass;
 
   Verdict verdict = Verdict::kWait;  // Admissions since the last verdict have not freed capacity.
   if (record.blocked_in_call != calls) {
@@ -274,7 +45,9 @@ VisitResult AdmissionController::State::visit(const Waiting& head, std::uint32_t
     record.saturated = verdict != Verdict::kAdmit;
   }
   if (verdict == Verdict::kAdmit) return VisitResult::kTake;
-  if (verdict == Verdict::kReject) {
+  // The limits of requests without headroom are higher.
+  if (verdict == Verdict::kReject &&
+      !leaves_headroom(action(head.tenant, head.traffic_class), head.traffic_class)) {
     rejected[of_class] = true;
     return VisitResult::kPass;
   }
@@ -293,6 +66,7 @@ void AdmissionController::State::drain(std::uint32_t number, ModelQueue& model, 
       return;
     }
     blocked_records.clear();
+    if (drops()) call.first_waiter = first_waiter(model, call.now, false);
     const auto taken =
         model.queue.pop([&](const Waiting& head) { return visit(head, number, rejected, call, blocked_records); });
     if (!taken) return;
@@ -311,6 +85,9 @@ AdmissionController& AdmissionController::operator=(AdmissionController&&) noexc
 
 void AdmissionController::set_tenant(std::uint32_t tenant, const TenantLimits& limits, core::Instant now) {
   PENSTOCK_ASSERT(tenant <= state_->tenants.size(), "tenants are numbered without gaps");
+  const auto one_if_drops = [](const TenantLimits& of) { return of.overload == OverloadAction::kDrop ? 1U : 0U; };
+  state_->tenants_that_drop += one_if_drops(limits);
+  if (tenant < state_->tenants.size()) state_->tenants_that_drop -= one_if_drops(state_->tenants[tenant].limits);
   if (tenant == state_->tenants.size()) {
     state_->tenants.push_back({limits, TokenBudget{limits.budget, now}});
   } else {
@@ -350,19 +127,20 @@ Answer AdmissionController::arrive(const Arrival& arrival, const VerdictOf& verd
   if (auto refused = state.refuse_permanently(arrival)) return *refused;
 
   const ClassLimits& class_limits = state.limits.classes[index_of(arrival.traffic_class)];
-  const bool may_wait = class_limits.queue_time > core::Duration{};
+  const bool may_wait = state.action(arrival.tenant, arrival.traffic_class) != OverloadAction::kShed;
   const core::Instant deadline = std::min(arrival.deadline, arrival.now + class_limits.queue_time);
   const std::uint64_t tokens = arrival.estimate.total();
   const BudgetClaim claim = arrival.claimed();
   const LimitKind limit = state.own_limit(arrival.tenant, arrival.traffic_class, claim.needed, arrival.now);
   if (auto refused = state.refuse_by_own_limit(arrival, limit, deadline, may_wait)) return *refused;
+  if (auto refused = state.refuse_without_precedence(arrival)) return *refused;
 
   TenantState& tenant = state.tenants[arrival.tenant];
   Record record{arrival.tenant, arrival.model, arrival.traffic_class, tokens, claim.tokens};
   record.limit = limit;
   if (waiting() == 0) state.class_exhausted = {};
   std::optional<LimitKind> earlier;
-  // A class that may not wait has no queue and does not yield to the other class.
+  // What may not wait yields only to requests that it may not overtake, which was checked above.
   if (limit == LimitKind::kNothing && may_wait) earlier = state.limit_of_earlier_waiter(arrival);
   if (earlier) record.limit = *earlier;
   if (limit == LimitKind::kNothing && !earlier) {
@@ -424,6 +202,13 @@ std::vector<Refused> AdmissionController::expired(core::Instant now) {
   return refused;
 }
 
+std::vector<Refused> AdmissionController::dropped(core::Instant now) {
+  std::vector<Refused> refused;
+  if (!state_->drops()) return refused;
+  for (auto& [number, model] : state_->models) state_->drop_outranked(model, now, refused);
+  return refused;
+}
+
 bool AdmissionController::cancelled(std::uint64_t ticket) {
   const auto found = state_->records.find(ticket);
   if (found == state_->records.end() || found->second.admit) return false;
@@ -471,6 +256,17 @@ std::size_t AdmissionController::waiting(Class traffic_class) const {
 std::uint64_t AdmissionController::waiting_tokens(std::uint32_t model) const {
   const auto found = state_->models.find(model);
   return found == state_->models.end() ? 0 : found->second.queue.tokens();
+}
+
+std::uint64_t AdmissionController::waiting_tokens(std::uint32_t model, Class traffic_class) const {
+  const auto found = state_->models.find(model);
+  if (found == state_->models.end()) return 0;
+  const FairQueue& queue = found->second.queue;
+  return traffic_class == Class::kInteractive ? queue.tokens(traffic_class) : queue.tokens();
+}
+
+OverloadAction AdmissionController::overload_action(std::uint32_t tenant, Class traffic_class) const {
+  return state_->action(tenant, traffic_class);
 }
 
 AdmissionController::QueueDepth AdmissionController::waiting_for_room(std::uint32_t model) const {

@@ -14,6 +14,7 @@
 
 #include "admission/budget.h"
 #include "admission/estimator.h"
+#include "admission/overload.h"
 #include "admission/pressure.h"
 #include "admission/queue.h"
 #include "admission/reservation.h"
@@ -29,12 +30,14 @@ struct TenantLimits {
   // A request that exceeds the budget or the concurrency limit is queued instead of refused.
   bool queue_over_budget = false;
   std::uint32_t concurrent = 0;  // Maximum number of concurrent requests; 0 means no limit.
+  std::optional<OverloadAction> overload{};  // Empty: that of the class.
 };
 
 struct ClassLimits {
   // Maximum time in the queue; 0 means that a request is admitted or refused at once.
   core::Duration queue_time{};
   BudgetLimits budget;  // Shared by all tenants.
+  OverloadAction overload = OverloadAction::kQueue;
 };
 
 struct AdmissionLimits {
@@ -72,9 +75,10 @@ enum class Decision : std::uint8_t {
   kRefuseQueueFull,
   kRefusePressure,
   kRefuseQueueTime,  // The maximum time in the queue was reached.
+  kRefuseDropped,    // It gives way to a request with precedence that waits.
 };
-inline constexpr std::size_t kDecisions = 7;
-[[nodiscard]] const char* to_string(Decision decision);  // Returns "admit", …, "refuse_queue_time".
+inline constexpr std::size_t kDecisions = 8;
+[[nodiscard]] const char* to_string(Decision decision);  // Returns "admit", …, "refuse_dropped".
 
 struct Answer {
   Decision decision = Decision::kAdmit;
@@ -102,11 +106,12 @@ struct Refused {
   Answer answer;
 };
 
-// A ticket arrives once and is admitted, queued or refused. A queued ticket is later returned once by next() or
-// expired(), or is cancelled. An admitted ticket ends once, through ended() or failed(). Budgets are reserved at
+// A ticket arrives once and is admitted, queued or refused. A queued ticket is later returned once by next(), expired()
+// or dropped(), or is cancelled. An admitted ticket ends once, through ended() or failed(). Budgets are reserved at
 // admission, not while a request waits. A request never overtakes an earlier one of its model that its own limits allow
 // to go; a request that only saturation blocks may be overtaken by kPassesMax smaller ones before its model waits for
-// it. Not thread-safe.
+// it. Requests of segments that drop (see overload.h) are not admitted, and delay no other, while a request with
+// precedence waits for a replica. Not thread-safe.
 class AdmissionController {
  public:
   static constexpr std::size_t kAdmittedMax = 64;  // Maximum number of admissions in one call of next().
@@ -123,7 +128,8 @@ class AdmissionController {
   // queued requests keep their tier.
   void set_tenant(std::uint32_t tenant, const TenantLimits& limits, core::Instant now);
 
-  // Changes the limits of the classes. Budgets keep their level, and queued requests keep their deadline.
+  // Changes the limits of the classes. Budgets keep their level, and queued requests keep their deadline. The action
+  // under overload applies to queued requests, too, but those of a segment that sheds now go on waiting.
   void set_classes(const std::array<ClassLimits, 2>& classes, core::Instant now);
   // Sets the levels of budgets to what earlier processes left of them. Only before the first arrival. `charges` are in
   // the order of their times and begin not before `since`. All budgets count as empty at `since`, because their levels
@@ -147,6 +153,10 @@ class AdmissionController {
   [[nodiscard]] core::Instant wake_at(core::Instant now) const;
   // Returns the requests that have reached their maximum time in the queue. The caller must call it before next().
   [[nodiscard]] std::vector<Refused> expired(core::Instant now);
+  // Returns the queued requests that give way to one with precedence for which no replica had room at the last visit;
+  // those with the least precedence come first. The caller must call it after next(). O(tenants that wait) without any.
+  [[nodiscard]] std::vector<Refused> dropped(core::Instant now);
+  [[nodiscard]] bool drops() const;  // False if no segment drops, so that dropped() returns nothing.
   // The client of a queued request left. Returns false if the request is not queued.
   [[nodiscard]] bool cancelled(std::uint64_t ticket);
 
@@ -172,6 +182,10 @@ class AdmissionController {
   [[nodiscard]] std::size_t waiting(Class traffic_class) const;
   // For one model.
   [[nodiscard]] std::uint64_t waiting_tokens(std::uint32_t model) const;
+  // Of the class and of the classes with precedence over it.
+  [[nodiscard]] std::uint64_t waiting_tokens(std::uint32_t model, Class traffic_class) const;
+  // What happens to the requests of the tenant in the class under overload.
+  [[nodiscard]] OverloadAction overload_action(std::uint32_t tenant, Class traffic_class) const;
   // Counts the queued requests that wait for a replica, without those that a limit of their tenant or class blocked at
   // the last visit and those that wait behind one of these. O(queued requests of the model).
   struct QueueDepth {

@@ -12,7 +12,18 @@ bool fits(std::uint64_t tokens, std::uint64_t in_flight, std::uint64_t limit) {
   return in_flight <= limit && tokens <= limit - in_flight;
 }
 
+std::uint64_t tokens_share(std::uint64_t tokens, double share) {
+  return share >= 1.0 ? tokens : static_cast<std::uint64_t>(share * static_cast<double>(tokens));
+}
+
 }  // namespace
+
+PressureLimits with_headroom(const PressureLimits& limits) {
+  PressureLimits less = limits;
+  less.kv_reject = std::min(limits.kv_reject, limits.kv_throttle);
+  less.prefill_tokens_per_replica = tokens_share(limits.prefill_tokens_per_replica, limits.throttled_share);
+  return less;
+}
 
 Verdict check_saturation(const ReplicaPressure& replica, std::uint64_t prompt_tokens, const PressureLimits& limits) {
   if (replica.open_requests < replica.workers) return Verdict::kAdmit;
@@ -22,17 +33,8 @@ Verdict check_saturation(const ReplicaPressure& replica, std::uint64_t prompt_to
   if (replica.prefill_tokens_in_flight == 0) return Verdict::kAdmit;
   const std::uint64_t tokens_of_all = limits.prefill_tokens_per_replica * replica.workers;
   const std::uint64_t tokens_max =
-      kv_usage > limits.kv_throttle
-          ? static_cast<std::uint64_t>(limits.throttled_share * static_cast<double>(tokens_of_all))
-          : tokens_of_all;
+      kv_usage > limits.kv_throttle ? tokens_share(tokens_of_all, limits.throttled_share) : tokens_of_all;
   return fits(prompt_tokens, replica.prefill_tokens_in_flight, tokens_max) ? Verdict::kAdmit : Verdict::kWait;
-}
-
-std::optional<std::uint32_t> clamped_max_tokens(std::optional<std::uint32_t> max_tokens,
-                                                std::uint64_t waiting_prompt_tokens, const PressureLimits& limits) {
-  if (waiting_prompt_tokens <= limits.clamp_above_queue_tokens) return std::nullopt;
-  if (max_tokens && *max_tokens <= limits.clamp_max_tokens) return std::nullopt;
-  return limits.clamp_max_tokens;
 }
 
 std::uint32_t retry_after_s(std::uint64_t waiting_tokens, double admitted_tokens_per_s) {

@@ -13,10 +13,12 @@ struct PressureLimits {
   double kv_reject = 0.90;    // KV usage above which requests wait or are refused.
   // Maximum uncached prompt tokens in flight on one worker of a replica; further requests wait.
   std::uint64_t prefill_tokens_per_replica = 32'768;
-  double throttled_share = 0.25;                     // Share of these tokens while KV usage is above kv_throttle.
-  std::uint64_t clamp_above_queue_tokens = 131'072;  // Queued prompt tokens above which max_tokens is clamped.
-  std::uint32_t clamp_max_tokens = 512;              // Value to which max_tokens is clamped.
+  double throttled_share = 0.25;  // Share of these tokens while KV usage is above kv_throttle.
 };
+
+// The limits for requests that leave room for others: none is sent above kv_throttle, and the throttled share of the
+// prompt tokens always applies.
+[[nodiscard]] PressureLimits with_headroom(const PressureLimits& limits);
 
 // State of one replica that could take the request.
 struct ReplicaPressure {
@@ -39,11 +41,6 @@ enum class Verdict : std::uint8_t {
 // workers. An idle worker always admits one request, so that prompts longer than the limit are served, too.
 [[nodiscard]] Verdict check_saturation(const ReplicaPressure& replica, std::uint64_t prompt_tokens,
                                        const PressureLimits& limits);
-
-// Returns the clamped max_tokens, or nothing if it stays unchanged.
-[[nodiscard]] std::optional<std::uint32_t> clamped_max_tokens(std::optional<std::uint32_t> max_tokens,
-                                                              std::uint64_t waiting_prompt_tokens,
-                                                              const PressureLimits& limits);
 
 // Returns the seconds after which a client may retry, 1 to 60: queued tokens divided by the rate of admission.
 [[nodiscard]] std::uint32_t retry_after_s(std::uint64_t waiting_tokens, double admitted_tokens_per_s);

@@ -6,6 +6,7 @@
 
 #include "admission/admission_controller.h"
 #include "admission/budget.h"
+#include "admission/overload.h"
 #include "admission/queue.h"
 #include "admission/token_rate.h"
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "admission/estimator.h"
+#include "admission/overload.h"
 #include "admission/reservation.h"
 #include "core/time.h"
 #include "dispatch/request.h"
@@ -26,6 +27,7 @@ struct ActiveRequest {
   std::uint32_t model = 0;   // Number of the model in ReplicaSet.
   std::uint32_t meters = 0;  // Index of its queue and of its meters.
   admission::Class traffic_class = admission::Class::kInteractive;
+  admission::OverloadAction overload = admission::OverloadAction::kQueue;  // Under overload.
   admission::TokenEstimate estimate;
   admission::BudgetClaim claim;
   std::size_t text_bytes = 0;

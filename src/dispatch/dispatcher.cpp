@@ -16,9 +16,10 @@ namespace {
 
 admission::AdmissionLimits admission_limits(const DispatchOptions& options) {
   admission::AdmissionLimits limits;
-  limits.classes[index_of(admission::Class::kInteractive)] = {options.interactive.queue_time,
-                                                              options.interactive.budget};
-  limits.classes[index_of(admission::Class::kBatch)] = {options.batch.queue_time, options.batch.budget};
+  for (const admission::Class each : {admission::Class::kInteractive, admission::Class::kBatch}) {
+    const ClassOptions& of_class = options.of_class(each);
+    limits.classes[index_of(each)] = {of_class.queue_time, of_class.budget, of_class.overload};
+  }
   limits.queue = options.queue;
   return limits;
 }
@@ -101,7 +102,7 @@ void Dispatcher::set_tenants(core::Instant now) {
     const Tenant& tenant = options_.tenants[number];
     admission_.set_tenant(number,
                           {tenant.name, tenant.weight, tenant.tier, tenant.budget,
-                           tenant.over_budget == OverBudget::kQueue, tenant.concurrent},
+                           tenant.over_budget == OverBudget::kQueue, tenant.concurrent, tenant.overload},
                           now);
   }
 }
@@ -143,8 +144,14 @@ ArrivalResult Dispatcher::arrive(const RequestInfo& info, GrantListener& listene
       grant(request, now);
       result.grant = dispatch(request, *choice, now);
       return result;
-    case admission::Decision::kQueue: result.ticket = request.ticket; return result;
+    case admission::Decision::kQueue:
+      result.ticket = request.ticket;
+      if (result.is_work) count(request, admission::OverloadAction::kQueue);
+      // The next tick() finds out whether others give way to it.
+      room_changed_ = room_changed_ || admission_.drops();
+      return result;
     default:
+      count_refusal(request, answer.decision);
       result.refusal = refuse(info, refusal_of(answer, info.model, replicas_.serves(*model)));
       feed_.ended(request, ledger::Outcome::kRefused, now);
       requests_.remove(request);
@@ -160,6 +167,7 @@ ActiveRequest& Dispatcher::open(const RequestInfo& info, std::uint32_t model, Gr
   request.model = model;
   request.meters = feed_.meters_of(model, info.model);
   request.traffic_class = info.traffic_class;
+  request.overload = admission_.overload_action(info.tenant, info.traffic_class);
   request.estimate = estimate;
   request.text_bytes = info.text_bytes;
   request.text_kind = info.text_kind;
@@ -214,9 +222,10 @@ void Dispatcher::grant(ActiveRequest& request, core::Instant now) {
 }
 
 Grant Dispatcher::dispatch(ActiveRequest& request, const RequestRouter::Choice& choice, core::Instant now) {
-  const Grant made = router_.dispatch(request, choice, admission_.waiting_tokens(request.meters), now);
-  const bool lowered = request.lowered || (made.max_tokens && made.max_tokens != request.max_tokens);
-  if (lowered && request.attempts == 1) ++counters_.clamped;
+  const std::uint64_t waiting = admission_.waiting_tokens(request.meters, request.traffic_class);
+  const Grant made = router_.dispatch(request, choice, waiting, now);
+  if (made.lowers_max_tokens && request.attempts == 1) ++counters_.clamped;
+  if (made.degraded && request.attempts == 1) count(request, admission::OverloadAction::kDegrade);
   return made;
 }
 
@@ -335,18 +344,11 @@ void Dispatcher::drop(ActiveRequest& request, ledger::Outcome outcome, core::Ins
 void Dispatcher::pump(core::Instant now) {
   room_changed_ = false;
   if (admission_.waiting() == 0) return;
-  for (const admission::Refused& late : admission_.expired(now)) {
-    ActiveRequest* request = requests_.find(late.ticket);
-    PENSTOCK_ASSERT(request != nullptr, "a request that waits is in hand");
-    const Refusal refusal = refusal_of(late.answer, request->entry.model, replicas_.serves(request->model));
-    count(refusal);
-    if (!late.answer.own_limit) feed_.arrived(*request, request->received_at);
-    request->listener->deliver(late.ticket, refusal);
-    drop(*request, ledger::Outcome::kRefused, now);
-  }
+  for (const admission::Refused& late : admission_.expired(now)) refuse_waiting(late, now);
   const auto verdict_of = [&](std::uint64_t ticket) {
     ActiveRequest* request = requests_.find(ticket);
     PENSTOCK_ASSERT(request != nullptr, "a request that waits is in hand");
+    request->overload = admission_.overload_action(request->tenant, request->traffic_class);
     const auto choice = router_.choose(*request, now);
     if (!choice) return admission::Verdict::kWait;
     const admission::Verdict verdict = router_.verdict(*request, *choice, now);
@@ -364,6 +366,29 @@ void Dispatcher::pump(core::Instant now) {
       request->listener->deliver(request->ticket, request->grant);
     }
   }
+  for (const admission::Refused& outranked : admission_.dropped(now)) refuse_waiting(outranked, now);
+}
+
+void Dispatcher::refuse_waiting(const admission::Refused& refused, core::Instant now) {
+  ActiveRequest* request = requests_.find(refused.ticket);
+  PENSTOCK_ASSERT(request != nullptr, "a request that waits is in hand");
+  const Refusal refusal = refusal_of(refused.answer, request->entry.model, replicas_.serves(request->model));
+  count(refusal);
+  count_refusal(*request, refused.answer.decision);
+  if (!refused.answer.own_limit) feed_.arrived(*request, request->received_at);
+  request->listener->deliver(refused.ticket, refusal);
+  drop(*request, ledger::Outcome::kRefused, now);
+}
+
+void Dispatcher::count(const ActiveRequest& request, admission::OverloadAction action) {
+  const std::size_t segment = 2 * request.tenant + index_of(request.traffic_class);
+  if (counters_.overload.size() <= segment) counters_.overload.resize(segment + 1);
+  ++counters_.overload[segment][static_cast<std::size_t>(action)];
+}
+
+void Dispatcher::count_refusal(const ActiveRequest& request, admission::Decision decision) {
+  if (decision == admission::Decision::kRefusePressure) count(request, admission::OverloadAction::kShed);
+  if (decision == admission::Decision::kRefuseDropped) count(request, admission::OverloadAction::kDrop);
 }
 
 // ---- time and replicas ----------------------------------------------------------------------------------------------

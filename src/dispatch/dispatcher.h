@@ -122,6 +122,10 @@ class Dispatcher {
   [[nodiscard]] Grant dispatch(ActiveRequest& request, const RequestRouter::Choice& choice, core::Instant now);
   Refusal refuse(const RequestInfo& info, Refusal refusal);
   void count(const Refusal& refusal) { ++counters_.refusals[static_cast<std::size_t>(refusal.reason)]; }
+  // An overload policy acted on the request.
+  void count(const ActiveRequest& request, admission::OverloadAction action);
+  void count_refusal(const ActiveRequest& request, admission::Decision decision);
+  void refuse_waiting(const admission::Refused& refused, core::Instant now);
   // The request waited and is never admitted.
   void drop(ActiveRequest& request, ledger::Outcome outcome, core::Instant now);
   void settle(ActiveRequest& request, const RequestOutcome& outcome, core::Instant now);

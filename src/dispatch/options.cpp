@@ -15,7 +15,8 @@ DispatchOptions unlimited_options() {
   options.context_tokens = kAll;
   options.interactive.queue_time = options.batch.queue_time = kForever;
   options.queue = {kAll, kAllTokens, kAll};
-  options.pressure = {kNever, kNever, kAllTokens, 1.0, kAllTokens, kAll};
+  options.pressure = {kNever, kNever, kAllTokens, 1.0};
+  options.interactive.overload = options.batch.overload = admission::OverloadAction::kQueue;
   options.retries = kAll;
   options.retry_share = kNever;
   options.circuit_breaker.failures = CircuitBreakerOptions::kNever;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "admission/budget.h"
+#include "admission/overload.h"
 #include "admission/pressure.h"
 #include "admission/queue.h"
 #include "admission/reservation.h"
@@ -44,6 +45,7 @@ struct Tenant {
   std::int32_t priority = 0;  // At engines that schedule by priority; lower numbers go first.
   std::optional<Isolation> isolation;
   bool is_operator = false;  // May see which replica answered, and why.
+  std::optional<admission::OverloadAction> overload;  // Empty: that of the class.
 };
 
 struct Model {
@@ -56,6 +58,8 @@ struct ClassOptions {
   core::Duration queue_time = std::chrono::seconds{10};  // 0: requests of the class never wait.
   core::Duration time_budget{};                          // For the complete answer; 0: none. The caller enforces it.
   admission::BudgetLimits budget;
+  admission::OverloadAction overload = admission::OverloadAction::kDegrade;
+  admission::DegradeLimits degrade{};
 };
 
 // Tokens that each part of a prompt that is no text counts as, and the most that the template of a chat adds.
@@ -95,6 +99,10 @@ struct ReloadableOptions {
   core::Duration first_byte_timeout = std::chrono::minutes{10};  // Until it begins its answer.
   core::Duration stream_idle_timeout = std::chrono::minutes{2};  // Between two pieces of an answer.
   signals::SloPolicy slo;
+
+  [[nodiscard]] const ClassOptions& of_class(admission::Class traffic_class) const {
+    return traffic_class == admission::Class::kBatch ? batch : interactive;
+  }
 };
 
 struct DispatchOptions : ReloadableOptions {

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "admission/overload.h"
 #include "core/sketch.h"
 #include "core/time.h"
 #include "dispatch/circuit_breaker.h"
@@ -49,12 +50,23 @@ struct ModelStatus {
   core::Instant oldest_for_room = core::kNever;
 };
 
+// Requests by OverloadAction: those that waited for a replica, and those that the policy of their segment shortened,
+// dropped or shed.
+using OverloadCounts = std::array<std::uint64_t, admission::kOverloadActions>;
+
+struct SegmentOverload {
+  std::string tenant;
+  admission::Class traffic_class = admission::Class::kInteractive;
+  OverloadCounts counts{};
+};
+
 // Totals since the start.
 struct Counters {
   std::uint64_t granted = 0, refused = 0, retried = 0, clamped = 0;
   std::uint64_t discarded_prompt_tokens = 0;  // Of attempts that failed after they were sent, estimated.
   std::uint64_t step_tokens = 0;              // Charged for the steps that replicas computed when clients left.
   std::array<std::uint64_t, kRefusalReasons> refusals{};  // By reason. Requests that left while they waited have none.
+  std::vector<OverloadCounts> overload;                   // By segment: 2 x tenant + class.
 
   Counters& operator+=(const Counters& other);
 };
@@ -71,6 +83,7 @@ struct Overview {
   std::uint64_t granted_total = 0, refused_total = 0, retried_total = 0, clamped_total = 0;
   std::uint64_t discarded_prompt_tokens = 0;
   std::vector<std::pair<RefusalReason, std::uint64_t>> refusals;  // Reasons that occurred, in the order of their names.
+  std::vector<SegmentOverload> overload;  // Segments on which an overload policy acted.
   std::optional<double> prompt_error, output_error;               // Errors of the estimates.
 };
 

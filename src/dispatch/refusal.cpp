@@ -11,6 +11,7 @@ RefusalReason reason_of(admission::Decision decision) {
     case admission::Decision::kRefuseConcurrency: return RefusalReason::kTooManyRequests;
     case admission::Decision::kRefuseQueueFull: return RefusalReason::kQueueFull;
     case admission::Decision::kRefuseQueueTime: return RefusalReason::kQueueTimeout;
+    case admission::Decision::kRefuseDropped: return RefusalReason::kDropped;
     default: return RefusalReason::kEnginesFull;
   }
 }
@@ -27,6 +28,7 @@ const char* to_string(RefusalReason reason) {
     case RefusalReason::kQueueTimeout: return "queue_timeout";
     case RefusalReason::kEnginesFull: return "engines_full";
     case RefusalReason::kNoReplica: return "no_replica";
+    case RefusalReason::kDropped: return "dropped";
   }
   return "";
 }

@@ -16,10 +16,11 @@ enum class RefusalReason : std::uint8_t {
   kTooManyRequests,  // Too many requests of its tenant are running.
   kQueueFull,
   kQueueTimeout,  // The maximum time in the queue was reached.
-  kEnginesFull,   // All engines are full, and the class may not wait.
+  kEnginesFull,   // All engines are full, and its segment sheds.
   kNoReplica,     // No replica serves its model now.
+  kDropped,       // Its segment drops, and a request with precedence waits.
 };
-inline constexpr std::size_t kRefusalReasons = 8;
+inline constexpr std::size_t kRefusalReasons = 9;
 [[nodiscard]] const char* to_string(
     RefusalReason reason);  // "model_not_found", …, as clients, metrics and logs have it
 

@@ -64,6 +64,8 @@ struct Grant {
   std::uint64_t replica = 0;                // ReplicaSpec::number.
   bool prefill_only = false;                // First of two legs: the KV is transferred to a decode replica.
   std::optional<std::uint32_t> max_tokens;  // Must be written into the request; empty: the request stays as it is.
+  bool degraded = false;                    // It was lowered because too many tokens wait.
+  bool lowers_max_tokens = false;           // It is below what the client requested, or would get without a limit.
   std::uint32_t prompt_tokens = 0;          // Estimated.
   routing::PickReason why = routing::PickReason::kLoad;
 };

@@ -50,7 +50,9 @@ admission::Verdict RequestRouter::verdict(const ActiveRequest& request, const Ch
                                                           choice.prefill_only ? 0 : request.estimate.output_tokens);
     pressure.kv_share = static_cast<double>(kv_tokens) / static_cast<double>(*load.kv_capacity_tokens);
   }
-  return admission::check_saturation(pressure, choice.selection.uncached_tokens, options_.pressure);
+  const bool headroom = admission::leaves_headroom(request.overload, request.traffic_class);
+  return admission::check_saturation(pressure, choice.selection.uncached_tokens,
+                                     headroom ? admission::with_headroom(options_.pressure) : options_.pressure);
 }
 
 Grant RequestRouter::dispatch(ActiveRequest& request, const Choice& choice, std::uint64_t waiting_tokens,
@@ -77,7 +79,11 @@ Grant RequestRouter::dispatch(ActiveRequest& request, const Choice& choice, std:
   grant.prefill_only = choice.prefill_only;
   grant.why = selection.why;
   grant.prompt_tokens = request.estimate.prompt_tokens;
-  grant.max_tokens = admission::clamped_max_tokens(request.max_tokens, waiting_tokens, options_.pressure);
+  if (request.overload == admission::OverloadAction::kDegrade)
+    grant.max_tokens = admission::degraded_max_tokens(request.max_tokens, waiting_tokens,
+                                                      options_.of_class(request.traffic_class).degrade);
+  grant.degraded = grant.max_tokens.has_value();
+  grant.lowers_max_tokens = grant.degraded || request.lowered;
   if (!grant.max_tokens && request.writes_max_tokens) grant.max_tokens = request.max_tokens;
   return grant;
 }

@@ -30,7 +30,8 @@ class RequestRouter {
   // Whether the pressure on that replica lets the request in. Always, where the strategy is a peer's.
   [[nodiscard]] admission::Verdict verdict(const ActiveRequest& request, const Choice& choice, core::Instant now) const;
 
-  // The request goes to its choice. `waiting_tokens`: prompt tokens that wait in its queue.
+  // The request goes to its choice. `waiting_tokens`: tokens that wait in its class and in
+  // those with precedence.
   Grant dispatch(ActiveRequest& request, const Choice& choice, std::uint64_t waiting_tokens, core::Instant now);
   // Its first token came from its slot.
   void first_token(ActiveRequest& request, core::Instant now);

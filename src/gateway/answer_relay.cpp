@@ -21,6 +21,11 @@ void AnswerRelay::take_head(const net::ResponseHead& head, const Origin& origin)
   raw_ = origin.raw && (head.chunked || content_length_);
   close_after_ = !origin.keep_alive;
   append_answer_head(head_, head, origin.request_id, origin.replica, origin.why);
+  if (origin.lowered_max_tokens) {
+    head_.append("x-penstock-max-tokens: ");
+    append_number(head_, *origin.lowered_max_tokens);
+    head_.append("\r\n");
+  }
   if ((head.status == 429 || head.status == 503) && !head.has_field("retry-after")) head_.append("Retry-After: 1\r\n");
   if (!raw_) return;
   if (head.chunked) {

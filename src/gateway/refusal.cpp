@@ -26,6 +26,7 @@ constexpr Row kRows[] = {
     {RefusalReason::kQueueTimeout, 503, "overloaded_error", ""},
     {RefusalReason::kEnginesFull, 503, "overloaded_error", ""},
     {RefusalReason::kNoReplica, 503, "overloaded_error", ""},
+    {RefusalReason::kDropped, 503, "overloaded_error", ""},
 };
 static_assert(std::size(kRows) == dispatch::kRefusalReasons);
 

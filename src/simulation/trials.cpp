@@ -21,6 +21,8 @@ RunOptions trial_options(RunOptions options) {
   made.pressure = given.pressure;
   made.picker = given.picker;
   made.interactive.queue_time = given.interactive.queue_time;
+  made.interactive.overload = given.interactive.overload;
+  made.interactive.degrade = given.interactive.degrade;
   options.dispatch = std::move(made);
   return options;
 }
