@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 #include <utility>
 
 #include "admission/controller_state.h"
@@ -46,8 +47,7 @@ VisitResult AdmissionController::State::visit(const Waiting& head, std::uint32_t
   }
   if (verdict == Verdict::kAdmit) return VisitResult::kTake;
   // The limits of requests without headroom are higher.
-  if (verdict == Verdict::kReject &&
-      !leaves_headroom(action(head.tenant, head.traffic_class), head.traffic_class)) {
+  if (verdict == Verdict::kReject && !leaves_headroom(action(head.tenant, head.traffic_class), head.traffic_class)) {
     rejected[of_class] = true;
     return VisitResult::kPass;
   }
@@ -168,7 +168,7 @@ Answer AdmissionController::arrive(const Arrival& arrival, const VerdictOf& verd
 Next AdmissionController::next(core::Instant now, const VerdictOf& verdict_of) {
   State& state = *state_;
   ++state.calls;
-  State::Call call{now, verdict_of, {}, 0, false, {}, {}};
+  State::Call call{now, verdict_of, {}, 0, false, {}, {}, {}};
   const auto first = state.models.lower_bound(state.first_model);
   for (auto at = first; at != state.models.end(); ++at) state.drain(at->first, at->second, call);
   for (auto at = state.models.begin(); at != first; ++at) state.drain(at->first, at->second, call);

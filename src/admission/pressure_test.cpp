@@ -62,13 +62,15 @@ TEST(Pressure, ARequestThatDoesNotFitIntoTheKvCacheWaitsUnlessTheReplicaIsIdle) 
   EXPECT_EQ(check_saturation({0.0, 0, 0, 1, 2.0}, 1000, {}), Verdict::kAdmit);
 }
 
-TEST(Pressure, ClampLowersMaxTokensOnlyAboveTheLimit) {
+TEST(Pressure, WithHeadroomAReplicaIsFullEarlier) {
   const PressureLimits limits;
-  EXPECT_EQ(clamped_max_tokens(4096, 131'072, limits), std::nullopt);
-  EXPECT_EQ(clamped_max_tokens(4096, 131'073, limits), 512U);
-  EXPECT_EQ(clamped_max_tokens(std::nullopt, 131'073, limits), 512U);
-  EXPECT_EQ(clamped_max_tokens(512, 131'073, limits), std::nullopt);
-  EXPECT_EQ(clamped_max_tokens(16, 131'073, limits), std::nullopt);
+  const PressureLimits less = with_headroom(limits);
+  EXPECT_EQ(check_saturation({0.86, 0, 3}, 100, limits), Verdict::kAdmit);
+  EXPECT_EQ(check_saturation({0.86, 0, 3}, 100, less), Verdict::kReject);
+  EXPECT_EQ(check_saturation({0.2, 8'000, 3}, 193, limits), Verdict::kAdmit);
+  EXPECT_EQ(check_saturation({0.2, 8'000, 3}, 193, less), Verdict::kWait);
+  EXPECT_EQ(check_saturation({0.2, 8'000, 3}, 192, less), Verdict::kAdmit);
+  EXPECT_EQ(check_saturation({0.2, 0, 0}, 100'000, less), Verdict::kAdmit);
 }
 
 TEST(Pressure, RetryAfterIsQueuedTokensOverTheAdmittedRate) {

@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "admission/overload.h"
+#include "admission/pressure.h"
 #include "report/format.h"
 #include "report/grid.h"
 
@@ -57,34 +61,88 @@ std::string scaled_pools(const configuration::Configuration& made) {
   return text;
 }
 
-std::string of_class(const dispatch::ClassOptions& options) {
-  std::string text = options.queue_time > core::Duration{}
-                         ? fmt::format("queue for up to {}, then refuse", limit(options.queue_time))
-                         : "refuse at once (shed)";
-  if (options.budget.limited())
-    text += fmt::format("; at most {} tokens per minute", report::format_quantity(options.budget.tokens_per_minute));
-  if (options.time_budget > core::Duration{}) text += fmt::format("; end answers after {}", limit(options.time_budget));
-  return text;
+struct Segment {
+  admission::Precedence precedence;
+  std::string name;
+  admission::OverloadAction action;
+};
+
+// The first one gives way first. Requests of tenants without a line have the line of their class.
+std::vector<Segment> segments_of(const configuration::GatewaySetup& gateway) {
+  const dispatch::DispatchOptions& options = gateway.options.dispatch;
+  std::vector<Segment> segments;
+  for (const auto traffic_class : {admission::Class::kBatch, admission::Class::kInteractive}) {
+    const dispatch::ClassOptions& of_class = options.of_class(traffic_class);
+    segments.push_back({{traffic_class, 0},
+                        fmt::format("class {}", admission::to_string(traffic_class)),
+                        admission::action_of({}, of_class.overload, of_class.queue_time)});
+    for (const configuration::TenantOptions& tenant : gateway.tenants)
+      if (tenant.traffic_class == traffic_class && (tenant.overload || tenant.tier != 0))
+        segments.push_back({{traffic_class, tenant.tier},
+                            fmt::format("class {}, tenant {}", admission::to_string(traffic_class), tenant.name),
+                            admission::action_of(tenant.overload, of_class.overload, of_class.queue_time)});
+  }
+  std::stable_sort(segments.begin(), segments.end(),
+                   [](const Segment& a, const Segment& b) { return a.precedence < b.precedence; });
+  return segments;
+}
+
+std::string what_happens(const Segment& segment, const dispatch::DispatchOptions& options) {
+  using admission::OverloadAction;
+  const admission::Class traffic_class = segment.precedence.traffic_class;
+  const dispatch::ClassOptions& of_class = options.of_class(traffic_class);
+  const std::string wait = fmt::format("wait for up to {}", limit(of_class.queue_time));
+  switch (segment.action) {
+    case OverloadAction::kQueue: return wait + ", then 503 queue_timeout";
+    case OverloadAction::kDegrade:
+      return fmt::format("{}; at most {} output tokens while more than {}{} tokens wait", wait,
+                         format_count(of_class.degrade.max_tokens), format_count(of_class.degrade.above_waiting_tokens),
+                         traffic_class == admission::Class::kInteractive ? " interactive" : "");
+    case OverloadAction::kDrop: return wait + "; 503 dropped as soon as a request with precedence waits";
+    case OverloadAction::kShed: break;
+  }
+  return "503 engines_full at once";
 }
 
 std::string overload(const configuration::GatewaySetup& gateway) {
   const dispatch::DispatchOptions& options = gateway.options.dispatch;
-  report::Grid grid{{{"under overload", true}, {"action", true}}};
-  grid.add({"class interactive", of_class(options.interactive)});
-  grid.add({"class batch", of_class(options.batch)});
+  report::Grid actions{{{"gives way", true}, {"under overload", true}, {"action", true}, {"what happens", true}}};
+  const std::vector<Segment> segments = segments_of(gateway);
+  std::size_t order = 0;
+  for (std::size_t i = 0; i < segments.size(); ++i) {
+    if (i == 0 || segments[i - 1].precedence < segments[i].precedence) ++order;
+    const bool last = segments[i].precedence == segments.back().precedence;
+    actions.add({last ? "last" : fmt::format("{}", order), segments[i].name, to_string(segments[i].action),
+                 what_happens(segments[i], options)});
+  }
+  report::Grid limits{{{"limit", true}, {"action", true}}};
+  for (const auto traffic_class : {admission::Class::kInteractive, admission::Class::kBatch}) {
+    const dispatch::ClassOptions& of_class = options.of_class(traffic_class);
+    const std::string name = fmt::format("class {}", admission::to_string(traffic_class));
+    if (of_class.budget.limited())
+      limits.add({name, fmt::format("at most {} tokens per minute",
+                                    report::format_quantity(of_class.budget.tokens_per_minute))});
+    if (of_class.time_budget > core::Duration{})
+      limits.add({name, fmt::format("end answers after {}", limit(of_class.time_budget))});
+  }
   for (const configuration::TenantOptions& tenant : gateway.tenants)
     if (tenant.budget.limited())
-      grid.add({"tenant " + tenant.name,
-                fmt::format("above {} tokens per minute {}", report::format_quantity(tenant.budget.tokens_per_minute),
-                            tenant.over_budget == dispatch::OverBudget::kQueue ? "queue as its class" : "refuse")});
+      limits.add({"tenant " + tenant.name,
+                  fmt::format("above {} tokens per minute {}", report::format_quantity(tenant.budget.tokens_per_minute),
+                              tenant.over_budget == dispatch::OverBudget::kQueue ? "queue as its class" : "refuse")});
   const admission::PressureLimits& pressure = options.pressure;
-  grid.add(
-      {"all", fmt::format("shorten answers to {} tokens (degrade) while more than {} tokens wait",
-                          format_count(pressure.clamp_max_tokens), format_count(pressure.clamp_above_queue_tokens))});
-  grid.add({"all", fmt::format("send fewer prompts to a replica from {} of its KV cache, none from {}",
-                               report::format_share(pressure.kv_throttle), report::format_share(pressure.kv_reject))});
-  grid.add({"all", fmt::format("refuse while {} requests of the class wait", format_count(options.queue.requests))});
-  return grid.text();
+  limits.add(
+      {"all", fmt::format("send fewer prompts to a replica from {} of its KV cache, none from {}",
+                          report::format_share(pressure.kv_throttle), report::format_share(pressure.kv_reject))});
+  const admission::PressureLimits less = admission::with_headroom(pressure);
+  if (std::any_of(segments.begin(), segments.end(), [](const Segment& each) {
+        return admission::leaves_headroom(each.action, each.precedence.traffic_class);
+      }))
+    limits.add({"batch that sheds or drops",
+                fmt::format("send none to a replica with {} prompt tokens in flight, or from {} of its KV cache",
+                            format_count(less.prefill_tokens_per_replica), report::format_share(less.kv_reject))});
+  limits.add({"all", fmt::format("refuse while {} requests of the class wait", format_count(options.queue.requests))});
+  return actions.text() + "\n" + limits.text();
 }
 
 }  // namespace

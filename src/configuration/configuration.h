@@ -150,6 +150,8 @@ inline constexpr std::string_view kPenstock = "penstock";
 void settle(Configuration& configuration, options::Reading& reading);
 void settle_planner(Configuration& configuration, options::Reading& reading);
 void settle_gateway(Configuration& configuration, options::Reading& reading);
+// Reports overload policies of classes and tenants that contradict each other or have no effect.
+void check_overload(const GatewaySetup& setup, options::Reading& reading);
 // Sets the GPUs of a replica from the parallelism of a roofline, and reports a number at `path` that contradicts it.
 void settle_gpus(simulation::PoolSpec& pool, const std::string& path, options::Reading& reading);
 // The same of the blocks of the KV cache: they follow the memory of the GPUs of a roofline, and a number at `path` that

@@ -90,7 +90,8 @@ TEST(GatewayOptions, ReportsAllFaultsOfAFileAtOnceWithTheirPlaces) {
       "p.yaml:2:32: tenants[0].wieght: unknown key; did you mean weight?\n"
       "p.yaml:2:44: tenants[1]: needs the key name\n"
       "p.yaml:2:58: tenants[2]: must be a section, is '7'; its keys are name, keys, key_files, key_envs, weight, tier, "
-      "tokens_per_minute, burst, over_budget, reserve, concurrent, context, models, class, priority, isolation or "
+      "tokens_per_minute, burst, over_budget, reserve, concurrent, context, models, class, overload, priority, "
+      "isolation or "
       "operator\n"
       "p.yaml:3:9: models: must be a list of sections, is 'm'; begin each with a dash\n"
       "p.yaml:4:31: classes.batch.queue_time: needs a unit (ns, us, ms, s, m, h or d), is '5'\n");

@@ -90,6 +90,7 @@ class Dispatcher {
   [[nodiscard]] const DispatchOptions& options() const { return options_; }
   [[nodiscard]] Overview overview(core::Instant now) const;
   [[nodiscard]] std::vector<ReplicaStatus> replicas(core::Instant now) const;  // the overview's, at less cost
+  [[nodiscard]] std::vector<SegmentOverload> overload() const;                 // The overview's, at less cost.
   [[nodiscard]] TrafficLog::Page traffic(std::uint64_t after, std::size_t events_max) const {
     return feed_.log().after(after, events_max);
   }

@@ -44,8 +44,18 @@ Counters& Counters::operator+=(const Counters& other) {
   for (std::size_t i = 0; i < refusals.size(); ++i) refusals[i] += other.refusals[i];
   overload.resize(std::max(overload.size(), other.overload.size()));
   for (std::size_t i = 0; i < other.overload.size(); ++i)
-    for (std::size_t action = 0; action < overload[i].size(); ++action) overload[i][action] += other.overload[i][action];
+    for (std::size_t action = 0; action < overload[i].size(); ++action)
+      overload[i][action] += other.overload[i][action];
   return *this;
+}
+
+std::vector<SegmentOverload> Dispatcher::overload() const {
+  std::vector<SegmentOverload> segments;
+  for (std::size_t segment = 0; segment < counters_.overload.size(); ++segment)
+    if (counters_.overload[segment] != OverloadCounts{})
+      segments.push_back({options_.tenants[segment / 2].name, static_cast<admission::Class>(segment % 2),
+                          counters_.overload[segment]});
+  return segments;
 }
 
 Overview Dispatcher::overview(core::Instant now) const {
@@ -84,10 +94,7 @@ Overview Dispatcher::overview(core::Instant now) const {
       seen.refusals.emplace_back(static_cast<RefusalReason>(reason), counters_.refusals[reason]);
   std::sort(seen.refusals.begin(), seen.refusals.end(),
             [](const auto& a, const auto& b) { return std::string_view{to_string(a.first)} < to_string(b.first); });
-  for (std::size_t segment = 0; segment < counters_.overload.size(); ++segment)
-    if (counters_.overload[segment] != OverloadCounts{})
-      seen.overload.push_back(
-          {names[segment / 2], static_cast<admission::Class>(segment % 2), counters_.overload[segment]});
+  seen.overload = overload();
   seen.prompt_error = admission_.estimator().prompt_error();
   seen.output_error = admission_.estimator().output_error();
   return seen;

@@ -69,6 +69,10 @@ DispatchOptions random_options(core::RandomStream random) {
   options.interactive.queue_time = random.below(2) == 0 ? 2s : 0s;
   options.batch.queue_time = 20s;
   options.batch.budget = {200'000.0, 0.0};
+  for (ClassOptions* each : {&options.interactive, &options.batch}) {
+    each->overload = static_cast<admission::OverloadAction>(random.below(admission::kOverloadActions));
+    each->degrade = {1'000 + random.below(20'000), static_cast<std::uint32_t>(1 + random.below(100))};
+  }
   options.queue.requests = 1 + static_cast<std::uint32_t>(random.below(64));
   options.pressure.prefill_tokens_per_replica = 1'000 + random.below(32'000);
   options.retries = static_cast<std::uint32_t>(random.below(4));

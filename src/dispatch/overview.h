@@ -50,7 +50,7 @@ struct ModelStatus {
   core::Instant oldest_for_room = core::kNever;
 };
 
-// Requests by OverloadAction: those that waited for a replica, and those that the policy of their segment shortened,
+// Numbers of requests by OverloadAction: those that waited for a replica, and those that the policy of their segment shortened,
 // dropped or shed.
 using OverloadCounts = std::array<std::uint64_t, admission::kOverloadActions>;
 
@@ -83,7 +83,7 @@ struct Overview {
   std::uint64_t granted_total = 0, refused_total = 0, retried_total = 0, clamped_total = 0;
   std::uint64_t discarded_prompt_tokens = 0;
   std::vector<std::pair<RefusalReason, std::uint64_t>> refusals;  // Reasons that occurred, in the order of their names.
-  std::vector<SegmentOverload> overload;  // Segments on which an overload policy acted.
+  std::vector<SegmentOverload> overload;                          // Segments on which an overload policy acted.
   std::optional<double> prompt_error, output_error;               // Errors of the estimates.
 };
 

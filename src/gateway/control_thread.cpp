@@ -7,6 +7,7 @@ namespace penstock::gateway {
 namespace {
 
 constexpr core::Duration kTick = std::chrono::milliseconds{50};
+constexpr core::Duration kOverloadLook = std::chrono::seconds{1};
 
 logging::Event event_of(dispatch::CircuitBreaker::State state) {
   switch (state) {
@@ -28,6 +29,7 @@ ControlThread::ControlThread(const GatewayOptions& options, SharedDispatcher& di
       pinger_(loop_, options, dispatcher, health_),
       admin_(loop_, listening, dispatcher, std::move(totals), lifecycle, options.admin_access, options.admin_tls) {
   loop_.every(kTick, [this] { tick(); });
+  loop_.every(kOverloadLook, [this] { look_at_overload(); });
 }
 
 ControlThread::~ControlThread() {
@@ -71,6 +73,19 @@ void ControlThread::tick() {
                                                 {"time_s", core::to_seconds(change.time)}});
     else
       log_.write(event_of(change.state), {{"replica", change.replica}});
+  }
+}
+
+void ControlThread::look_at_overload() {
+  for (const OverloadChange& change : overload_.look(dispatcher_.overload(), loop_.now())) {
+    if (change.began)
+      log_.write(logging::Event::kOverloadBegan,
+                 {{"class", change.traffic_class}, {"tenant", change.tenant}, {"action", change.action}});
+    else
+      log_.write(logging::Event::kOverloadEnded, {{"class", change.traffic_class},
+                                                  {"tenant", change.tenant},
+                                                  {"action", change.action},
+                                                  {"requests", change.requests}});
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include "gateway/admin_server.h"
 #include "gateway/health_checker.h"
+#include "gateway/overload_watch.h"
 #include "gateway/prefix_pinger.h"
 #include "gateway/replica_client.h"
 #include "gateway/shared_dispatcher.h"
@@ -33,6 +34,7 @@ class ControlThread {
 
  private:
   void tick();
+  void look_at_overload();
 
   SharedDispatcher& dispatcher_;
   logging::Log& log_;
@@ -41,6 +43,7 @@ class ControlThread {
   HealthChecker health_;
   PrefixPinger pinger_;
   AdminServer admin_;
+  OverloadWatch overload_;
   std::thread thread_;
 };
 

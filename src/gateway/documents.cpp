@@ -114,6 +114,13 @@ std::string overview_document(const Overview& overview, std::string_view boot_id
   made["clamped_total"] = overview.clamped_total;
   made["refusals"] = Json::object();
   for (const auto& [reason, count] : overview.refusals) made["refusals"][dispatch::to_string(reason)] = count;
+  made["overload"] = Json::array();
+  for (const dispatch::SegmentOverload& segment : overview.overload) {
+    Json row{{"class", admission::to_string(segment.traffic_class)}, {"tenant", segment.tenant}};
+    for (std::size_t action = 0; action < segment.counts.size(); ++action)
+      row[to_string(static_cast<admission::OverloadAction>(action))] = segment.counts[action];
+    made["overload"].push_back(std::move(row));
+  }
   made["dropped_controls"] = Json::array();
   for (const DroppedControl& control : overview.dropped_controls)
     made["dropped_controls"].push_back({{"kind", control.kind}, {"name", control.name}, {"count", control.count}});

@@ -255,8 +255,7 @@ TEST(Gateway, ClampsMaxTokensUnderPressure) {
   ReplicaEndpoint warming = spec_of(replica, "r1");
   warming.phase = dispatch::ReplicaPhase::kWarming;
   GatewayOptions options = quiet_options();
-  options.dispatch.pressure.clamp_above_queue_tokens = 0;
-  options.dispatch.pressure.clamp_max_tokens = 7;
+  options.dispatch.interactive.degrade = {0, 7};
   TestGateway gateway{{warming}, std::move(options)};
   std::vector<std::unique_ptr<RawClient>> clients;
   for (int i = 0; i < 3; ++i) {
@@ -265,12 +264,22 @@ TEST(Gateway, ClampsMaxTokensUnderPressure) {
   }
   EXPECT_TRUE(gateway.wait_for(R"("interactive":3)"));
   gateway.set_replicas({spec_of(replica, "r1")});
-  for (const auto& client : clients) EXPECT_EQ(client->read_answer().status, 200);
+  int told = 0;
+  for (const auto& client : clients) {
+    const auto answer = client->read_answer();
+    EXPECT_EQ(answer.status, 200);
+    told += answer.field("x-penstock-max-tokens") == "7" ? 1 : 0;
+  }
   const std::string clamped = chat_body("hi", R"(,"max_tokens":7,"seed":5)");
   int seen = 0;
   for (const std::string& request : replica.requests())
     if (request.ends_with("\r\n\r\n" + clamped)) ++seen;
   EXPECT_GE(seen, 1);
+  EXPECT_EQ(told, seen);
+  EXPECT_NE(gateway.admin("/metrics")
+                .find(R"(penstock_overload_actions_total{class="interactive",tenant="anonymous",action="degrade"} )" +
+                      std::to_string(seen)),
+            std::string::npos);
   EXPECT_EQ(gateway.admin("/penstock/v1/overview").find(R"("clamped_total":0)"), std::string::npos);
 }
 

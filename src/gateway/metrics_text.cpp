@@ -116,6 +116,19 @@ void add_usage(telemetry::ExpositionWriter& text, const Overview& overview) {
   for (const auto& [key, sums] : overview.sums) text.add(sums.cost, {{"tenant", key.first}, {"model", key.second}});
 }
 
+void add_overload(telemetry::ExpositionWriter& text, const Overview& overview) {
+  text.family("penstock_overload_actions_total", "counter",
+              "requests on which the overload policy of their segment acted: queue (waited for a replica), degrade "
+              "(max_tokens lowered), drop and shed (refused)");
+  for (const dispatch::SegmentOverload& segment : overview.overload)
+    for (std::size_t action = 0; action < segment.counts.size(); ++action)
+      if (segment.counts[action] > 0)
+        text.add(static_cast<double>(segment.counts[action]),
+                 {{"class", admission::to_string(segment.traffic_class)},
+                  {"tenant", segment.tenant},
+                  {"action", to_string(static_cast<admission::OverloadAction>(action))}});
+}
+
 void add_queues(telemetry::ExpositionWriter& text, const Overview& overview) {
   text.family("penstock_waiting_requests", "gauge", "requests that wait for admission");
   text.add(overview.waiting_interactive, {{"class", "interactive"}});
@@ -250,6 +263,7 @@ std::string metrics_text(const Overview& overview, const WorkerTotals& totals, c
   add_histograms(text, totals.latencies);
   add_queues(text, overview);
   add_refusals(text, overview, totals);
+  add_overload(text, overview);
   add_usage(text, overview);
   add_models(text, overview);
   add_replica_figures(text, overview);

@@ -89,6 +89,11 @@ void SharedDispatcher::ended(Ticket ticket, const dispatch::RequestOutcome& outc
   dispatcher_.ended(ticket, outcome, now);
 }
 
+std::vector<dispatch::SegmentOverload> SharedDispatcher::overload() const {
+  const std::scoped_lock lock{mutex_};
+  return dispatcher_.overload();
+}
+
 std::vector<dispatch::BreakerChange> SharedDispatcher::tick(core::Instant now) {
   const std::scoped_lock lock{mutex_};
   dispatcher_.tick(now);

@@ -79,6 +79,7 @@ class SharedDispatcher {
 
   // Returns the changes of circuit breakers since the last call.
   [[nodiscard]] std::vector<dispatch::BreakerChange> tick(core::Instant now);
+  [[nodiscard]] std::vector<dispatch::SegmentOverload> overload() const;
   void reconfigure(const dispatch::ReloadableOptions& options);
   void set_replicas(const std::vector<ReplicaEndpoint>& replicas, core::Instant now);  // The models must be known.
   // See dispatch::Dispatcher. The gateway is ready once this was true.

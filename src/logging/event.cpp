@@ -99,6 +99,11 @@ constexpr std::array kEvents = {
         Event::kRefusal, kWarning, "refusal", "gateway", "code status tenant request_id suppressed",
         "A request was refused. One line in 10 s for each code, tenant and worker; `suppressed` counts the others "
         "since the last line."},
+    EventInfo{Event::kOverloadBegan, kWarning, "overload_began", "gateway", "class tenant action",
+              "The overload policy of a segment began to act on its requests: degrade (max_tokens lowered), drop or "
+              "shed (refused)."},
+    EventInfo{Event::kOverloadEnded, kInfo, "overload_ended", "gateway", "class tenant action requests",
+              "The policy acted on no request of the segment for 30 s; `requests` counts those since it began."},
     EventInfo{Event::kRequestFailed, kWarning, "request_failed", "gateway", "request_id tenant replica cause",
               "An answer broke off after its first byte; the client's connection was closed."},
     EventInfo{Event::kAccess, kInfo, "access", "gateway",

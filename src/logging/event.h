@@ -54,6 +54,8 @@ enum class Event : std::uint8_t {
   kRequestPhase,
   kRetry,
   kRefusal,
+  kOverloadBegan,
+  kOverloadEnded,
   kRequestFailed,
   kAccess,
   kLedger,

@@ -37,6 +37,8 @@ dispatch::DispatchOptions random_gateway(core::RandomStream& random) {
     if (random.below(2) == 0) tenant.over_budget = dispatch::OverBudget::kQueue;
     if (random.below(3) == 0) tenant.concurrent = static_cast<std::uint32_t>(1 + random.below(20));
     if (random.below(3) == 0) tenant.traffic_class = admission::Class::kBatch;
+    if (random.below(3) == 0)
+      tenant.overload = static_cast<admission::OverloadAction>(random.below(admission::kOverloadActions));
   }
   made.max_tokens_default = static_cast<std::uint32_t>(1 + random.below(4'000));
   made.models.push_back({"model", {random.uniform(), random.uniform(), random.uniform()}});
@@ -46,8 +48,10 @@ dispatch::DispatchOptions random_gateway(core::RandomStream& random) {
   made.queue.requests = static_cast<std::uint32_t>(1 + random.below(200));
   made.queue.requests_per_tenant = static_cast<std::uint32_t>(1 + random.below(100));
   made.pressure.prefill_tokens_per_replica = 100 + random.below(20'000);
-  made.pressure.clamp_above_queue_tokens = 1000 + random.below(100'000);
-  made.pressure.clamp_max_tokens = static_cast<std::uint32_t>(1 + random.below(300));
+  for (dispatch::ClassOptions* each : {&made.interactive, &made.batch}) {
+    each->overload = static_cast<admission::OverloadAction>(random.below(admission::kOverloadActions));
+    each->degrade = {1000 + random.below(100'000), static_cast<std::uint32_t>(1 + random.below(300))};
+  }
   made.retries = static_cast<std::uint32_t>(random.below(5));
   if (random.below(3) == 0) made.first_byte_timeout = seconds(random, 10);
   if (random.below(3) == 0) made.stream_idle_timeout = seconds(random, 10);

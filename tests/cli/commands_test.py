@@ -138,13 +138,17 @@ class Check(CliTest):
         self.write("p.yaml", "slo: {ttft: 1s, goal: 98%, segments: [{name: long, class: interactive, prompt_min: 16000, ttft: 10s}]}\n"
                    "pools: [{role: prefill, max_replicas: 6}, {role: decode, min_replicas: 2, max_replicas: 8}]\n"
                    "planner: {gpu_budget: 12}\nclasses: {batch: {queue_time: 0s}}\n"
-                   "tenants: [{name: shop, keys: [k], tokens_per_minute: 20000, over_budget: queue}, {name: free, keys: [l]}]\n")
+                   "tenants: [{name: shop, keys: [k], tokens_per_minute: 20000, over_budget: queue}, {name: free, keys: [l]},\n"
+                   " {name: crawler, keys: [m], class: batch, tier: -1, overload: shed}]\n")
         lines = [" ".join(line.split()) for line in self.run_program("check", "p.yaml", "--overload").stdout.splitlines()]
         for line in ("long 10 s 50 ms – 98.0 % class interactive, prompts of 16,000 tokens or more", "general 1 s 50 ms – 98.0 % all others",
                      "TTFT prefill prefill, 1 to 6 replicas", "ITL decode decode, 2 to 8 replicas",
-                     "All pools together have at most 12 GPUs.", "class interactive queue for up to 10 s, then refuse",
-                     "class batch refuse at once (shed)", "tenant shop above 20.0k tokens per minute queue as its class",
-                     "all shorten answers to 512 tokens (degrade) while more than 131,072 tokens wait"):
+                     "All pools together have at most 12 GPUs.",
+                     "1 class batch, tenant crawler shed 503 engines_full at once",
+                     "2 class batch shed 503 engines_full at once",
+                     "last class interactive degrade wait for up to 10 s; at most 512 output tokens while more than 131,072 interactive tokens wait",
+                     "tenant shop above 20.0k tokens per minute queue as its class",
+                     "batch that sheds or drops send none to a replica with 8,192 prompt tokens in flight, or from 85.0 % of its KV cache"):
             self.assertIn(line, lines)
         self.assertFalse(any("tenant free" in line for line in lines))
 

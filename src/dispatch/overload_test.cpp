@@ -1,0 +1,138 @@
+// Overload policies at work in the dispatcher: refusals, shortened answers, counts, and reload.
+#include <gtest/gtest.h>
+
+#include "dispatch/dispatcher.h"
+#include "dispatch/dispatcher_testing.h"
+
+namespace penstock::dispatch {
+namespace {
+
+using namespace testing;
+using namespace std::chrono_literals;
+using admission::Class;
+using admission::OverloadAction;
+
+constexpr core::Instant kNow = core::kStart + 100s;
+constexpr std::uint32_t kFreeTenant = 1;
+
+class OverloadPolicyTest : public ::testing::Test {
+ protected:
+  // One replica takes one prompt at a time.
+  void open(OverloadAction batch) {
+    options = options_for_tests();
+    options.tenants.resize(2);
+    options.tenants[kFreeTenant].name = "free";
+    options.pressure.prefill_tokens_per_replica = 1;
+    options.interactive.overload = OverloadAction::kQueue;
+    options.batch.overload = batch;
+    dispatcher = std::make_unique<Dispatcher>(options, std::make_unique<TestSink>(opened, closed), kNow - 10s, 24h);
+    dispatcher->set_replicas({replica_named("r1")}, kNow);
+    running = arrive(Class::kInteractive);
+    ASSERT_TRUE(running.grant);
+  }
+  ArrivalResult arrive(Class traffic_class, std::uint32_t tenant = 0) {
+    RequestInfo info = info_of(4000, tenant);
+    info.traffic_class = traffic_class;
+    info.max_tokens = 1000;
+    info.stream = true;
+    info.received_at = kNow;
+    return dispatcher->arrive(info, listener, kNow);
+  }
+  void end(Ticket ticket) {
+    RequestOutcome ending;
+    ending.usage = TokenUsage{1000, 5, 0};
+    ending.last_token_at = kNow;
+    dispatcher->answered(ticket, kNow);
+    dispatcher->ended(ticket, ending, kNow);
+  }
+  [[nodiscard]] OverloadCounts counts(Class traffic_class, const std::string& tenant = "anonymous") const {
+    for (const SegmentOverload& segment : dispatcher->overview(kNow).overload)
+      if (segment.traffic_class == traffic_class && segment.tenant == tenant) return segment.counts;
+    return {};
+  }
+  void TearDown() override { EXPECT_EQ(dispatcher->invariant_violation(kNow + 1h), ""); }
+
+  DispatchOptions options;
+  std::vector<ledger::Entry> opened, closed;
+  TestListener listener;
+  std::unique_ptr<Dispatcher> dispatcher;
+  ArrivalResult running;
+};
+
+// Counts are queue, degrade, drop and shed.
+TEST_F(OverloadPolicyTest, ASegmentThatShedsIsRefusedWithRetryAfter) {
+  open(OverloadAction::kShed);
+  const ArrivalResult shed = arrive(Class::kBatch, kFreeTenant);
+  ASSERT_TRUE(shed.refusal);
+  EXPECT_EQ(shed.refusal->reason, RefusalReason::kEnginesFull);
+  EXPECT_GE(shed.refusal->retry_after_s, 1U);
+  EXPECT_TRUE(shed.is_work);  // More replicas would help.
+  EXPECT_EQ(counts(Class::kBatch, "free"), (OverloadCounts{0, 0, 0, 1}));
+  EXPECT_EQ(counts(Class::kBatch), OverloadCounts{});
+}
+
+TEST_F(OverloadPolicyTest, ASegmentThatDropsIsGivenUpAtTheNextTick) {
+  open(OverloadAction::kDrop);
+  const ArrivalResult batch = arrive(Class::kBatch);
+  dispatcher->tick(kNow);
+  ASSERT_TRUE(listener.refusals.empty());
+  const ArrivalResult protected_one = arrive(Class::kInteractive);
+  EXPECT_EQ(dispatcher->next_wake(kNow), kNow);
+  dispatcher->tick(kNow);
+  ASSERT_TRUE(listener.refusals.contains(batch.ticket));
+  EXPECT_EQ(listener.refusals.at(batch.ticket).reason, RefusalReason::kDropped);
+  EXPECT_STREQ(to_string(RefusalReason::kDropped), "dropped");
+  EXPECT_GE(listener.refusals.at(batch.ticket).retry_after_s, 1U);
+  EXPECT_EQ(counts(Class::kBatch), (OverloadCounts{1, 0, 1, 0}));
+  EXPECT_EQ(counts(Class::kInteractive), (OverloadCounts{1, 0, 0, 0}));
+  end(running.ticket);
+  EXPECT_TRUE(listener.grants.contains(protected_one.ticket));
+}
+
+TEST_F(OverloadPolicyTest, OnlyASegmentThatDegradesIsShortened) {
+  open(OverloadAction::kDegrade);
+  options.interactive.degrade = options.batch.degrade = {100, 7};
+  dispatcher->reconfigure(options, kNow);
+  const Ticket interactive = arrive(Class::kInteractive).ticket, batch = arrive(Class::kBatch).ticket;
+  end(running.ticket);
+  ASSERT_TRUE(listener.grants.contains(interactive));
+  EXPECT_FALSE(listener.grants.at(interactive).lowers_max_tokens);
+  EXPECT_EQ(listener.grants.at(interactive).max_tokens, std::nullopt);
+  end(interactive);
+  ASSERT_TRUE(listener.grants.contains(batch));
+  EXPECT_TRUE(listener.grants.at(batch).lowers_max_tokens);
+  EXPECT_EQ(listener.grants.at(batch).max_tokens, 7U);
+  EXPECT_EQ(counts(Class::kBatch), (OverloadCounts{1, 1, 0, 0}));
+  EXPECT_EQ(dispatcher->counters().clamped, 1U);
+}
+
+// With equal limits no interactive answer is shortened before the batch answers.
+TEST_F(OverloadPolicyTest, InteractiveRequestsDoNotCountBatchTokens) {
+  open(OverloadAction::kDegrade);
+  options.interactive.overload = OverloadAction::kDegrade;
+  options.interactive.degrade = options.batch.degrade = {3'000, 7};
+  dispatcher->reconfigure(options, kNow);
+  const Ticket interactive = arrive(Class::kInteractive).ticket;
+  for (int i = 0; i < 8; ++i) static_cast<void>(arrive(Class::kBatch));
+  end(running.ticket);
+  ASSERT_TRUE(listener.grants.contains(interactive));
+  EXPECT_FALSE(listener.grants.at(interactive).lowers_max_tokens);
+  end(interactive);
+  ASSERT_EQ(listener.grants.size(), 2U);
+  EXPECT_EQ(listener.grants.rbegin()->second.max_tokens, 7U);
+}
+
+TEST_F(OverloadPolicyTest, AReloadAppliesThePolicyToWaitingRequests) {
+  open(OverloadAction::kQueue);
+  const ArrivalResult batch = arrive(Class::kBatch), interactive = arrive(Class::kInteractive);
+  dispatcher->tick(kNow);
+  EXPECT_TRUE(listener.refusals.empty());
+  options.batch.overload = OverloadAction::kDrop;
+  dispatcher->reconfigure(options, kNow);
+  dispatcher->tick(kNow);
+  EXPECT_TRUE(listener.refusals.contains(batch.ticket));
+  EXPECT_FALSE(listener.refusals.contains(interactive.ticket));
+}
+
+}  // namespace
+}  // namespace penstock::dispatch
