@@ -17,68 +17,8 @@ const char* to_string(Decision decision) {
                  "refuse_queue_time", "refuse_dropped"});
 }
 
-VisitResult AdmissionController::State::visit(const Waiting& head, std::uint32_t number, std::array<bool, 2>& rejected,
-                                              Call& call, std::vector<Record*>& blocked_records) {
-  const std::size_t of_class = index_of(head.traffic_class);
-  const auto blocked = [&](std::size_t number_of_class) {
-    return rejected[number_of_class] || call.class_exhausted[number_of_class];
-  };
-  if (blocked(0) && blocked(1)) return VisitResult::kStop;
-  if (blocked(of_class)) return VisitResult::kPass;
-  const LimitKind limit = own_limit(head, call.now);
-  if (limit == LimitKind::kClassBudget) {
-    call.class_exhausted[of_class] = true;
-    if (!call.model_of_exhausted_class) call.model_of_exhausted_class = number;
-  }
-  Record& record = records.find(head.ticket).value();
-  record.limit = limit;
-  if (limit != LimitKind::kNothing) return VisitResult::kPass;
-  if (call.first_waiter && gives_way(head, *call.first_waiter)) return VisitResult::kPass;
-
-  Verdict verdict = Verdict::kWait;  // Admissions since the last verdict have not freed capacity.
-  if (record.blocked_in_call != calls) {
-    if (call.verdicts == kVerdictsMax) {
-      call.bounded = true;
-      return VisitResult::kStop;
-    }
-    ++call.verdicts;
-    verdict = call.verdict_of(head.ticket);
-    record.saturated = verdict != Verdict::kAdmit;
-  }
-  if (verdict == Verdict::kAdmit) return VisitResult::kTake;
-  // The limits of requests without headroom are higher.
-  if (verdict == Verdict::kReject && !leaves_headroom(action(head.tenant, head.traffic_class), head.traffic_class)) {
-    rejected[of_class] = true;
-    return VisitResult::kPass;
-  }
-  record.blocked_in_call = calls;
-  if (record.passed >= kPassesMax) return VisitResult::kStop;
-  blocked_records.push_back(&record);
-  return VisitResult::kPass;
-}
-
-void AdmissionController::State::drain(std::uint32_t number, ModelQueue& model, Call& call) {
-  std::array<bool, 2> rejected{model.queue.size(Class::kInteractive) == 0, model.queue.size(Class::kBatch) == 0};
-  std::vector<Record*> blocked_records;
-  while (model.queue.size() > 0) {
-    if (call.result.admitted.size() == kAdmittedMax) {
-      call.bounded = true;
-      return;
-    }
-    blocked_records.clear();
-    if (drops()) call.first_waiter = first_waiter(model, call.now, false);
-    const auto taken =
-        model.queue.pop([&](const Waiting& head) { return visit(head, number, rejected, call, blocked_records); });
-    if (!taken) return;
-    for (Record* passed : blocked_records) ++passed->passed;
-    admit(records.find(taken->ticket).value(), call.now);
-    --tenants[taken->tenant].waiting;
-    call.result.admitted.push_back({taken->ticket, taken->tenant, number, call.now - taken->since});
-  }
-}
-
 AdmissionController::AdmissionController(const AdmissionLimits& limits, core::Instant now)
-    : state_(std::make_unique<State>(limits, now)) {}
+    : state_(std::make_unique<ControllerState>(limits, now)) {}
 AdmissionController::~AdmissionController() = default;
 AdmissionController::AdmissionController(AdmissionController&&) noexcept = default;
 AdmissionController& AdmissionController::operator=(AdmissionController&&) noexcept = default;
@@ -121,7 +61,7 @@ double AdmissionController::capacity(std::uint32_t tenant, Class traffic_class) 
 }
 
 Answer AdmissionController::arrive(const Arrival& arrival, const VerdictOf& verdict_of) {
-  State& state = *state_;
+  ControllerState& state = *state_;
   PENSTOCK_ASSERT(arrival.tenant < state.tenants.size(), "tenants are set before their requests arrive");
   PENSTOCK_ASSERT(!state.records.contains(arrival.ticket), "a ticket arrives once");
   if (auto refused = state.refuse_permanently(arrival)) return *refused;
@@ -150,6 +90,7 @@ Answer AdmissionController::arrive(const Arrival& arrival, const VerdictOf& verd
       state.records.emplace(arrival.ticket, record);
       return {};
     }
+    state.queue_of(arrival.model).full_for[{arrival.traffic_class, tenant.limits.tier}] = arrival.now;
   }
   if (!may_wait) return state.refuse_pressure(arrival);
   const Waiting waiting{arrival.ticket, arrival.tenant, arrival.traffic_class, tokens, tenant.limits.tier,
@@ -166,9 +107,9 @@ Answer AdmissionController::arrive(const Arrival& arrival, const VerdictOf& verd
 }
 
 Next AdmissionController::next(core::Instant now, const VerdictOf& verdict_of) {
-  State& state = *state_;
+  ControllerState& state = *state_;
   ++state.calls;
-  State::Call call{now, verdict_of, {}, 0, false, {}, {}, {}};
+  ControllerState::Call call{now, verdict_of, {}, 0, false, {}, {}, nullptr, {}};
   const auto first = state.models.lower_bound(state.first_model);
   for (auto at = first; at != state.models.end(); ++at) state.drain(at->first, at->second, call);
   for (auto at = state.models.begin(); at != first; ++at) state.drain(at->first, at->second, call);

@@ -29,7 +29,7 @@ struct TenantLimits {
   BudgetLimits budget{};
   // A request that exceeds the budget or the concurrency limit is queued instead of refused.
   bool queue_over_budget = false;
-  std::uint32_t concurrent = 0;  // Maximum number of concurrent requests; 0 means no limit.
+  std::uint32_t concurrent = 0;              // Maximum number of concurrent requests; 0 means no limit.
   std::optional<OverloadAction> overload{};  // Empty: that of the class.
 };
 
@@ -105,6 +105,8 @@ struct Refused {
   std::uint64_t ticket = 0;
   Answer answer;
 };
+
+struct ControllerState;  // In controller_state.h.
 
 // A ticket arrives once and is admitted, queued or refused. A queued ticket is later returned once by next(), expired()
 // or dropped(), or is cancelled. An admitted ticket ends once, through ended() or failed(). Budgets are reserved at
@@ -197,8 +199,7 @@ class AdmissionController {
   [[nodiscard]] core::Instant oldest() const;
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  std::unique_ptr<ControllerState> state_;
   TokenEstimator estimator_;
 };
 

@@ -1,6 +1,7 @@
 // The refusals of AdmissionController, each with its sentence.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "admission/controller_state.h"
@@ -8,7 +9,7 @@
 
 namespace penstock::admission {
 
-std::optional<Answer> AdmissionController::State::refuse_permanently(const Arrival& arrival) {
+std::optional<Answer> ControllerState::refuse_permanently(const Arrival& arrival) {
   const std::uint64_t tokens = arrival.claimed().needed;
   const auto larger = [&](const BudgetLimits& budget) {
     return budget.limited() && static_cast<double>(tokens) > budget.capacity();
@@ -25,7 +26,7 @@ std::optional<Answer> AdmissionController::State::refuse_permanently(const Arriv
   return std::nullopt;
 }
 
-Answer AdmissionController::State::refuse_budget(const Arrival& arrival, LimitKind limit, core::Instant affordable) {
+Answer ControllerState::refuse_budget(const Arrival& arrival, LimitKind limit, core::Instant affordable) {
   const std::uint32_t seconds = whole_seconds(affordable - arrival.now);
   const TenantState& tenant = tenants[arrival.tenant];
   const bool of_class = limit == LimitKind::kClassBudget;
@@ -37,7 +38,7 @@ Answer AdmissionController::State::refuse_budget(const Arrival& arrival, LimitKi
       budget_sentence(budget.limits(), whose, budget.available(arrival.now), arrival.claimed().needed, seconds));
 }
 
-Answer AdmissionController::State::refuse_concurrency(const Arrival& arrival) {
+Answer ControllerState::refuse_concurrency(const Arrival& arrival) {
   const TenantState& tenant = tenants[arrival.tenant];
   return refuse(
       arrival.tenant, Decision::kRefuseConcurrency, 1,
@@ -45,16 +46,15 @@ Answer AdmissionController::State::refuse_concurrency(const Arrival& arrival) {
                   tenant.limits.name, tenant.running, tenant.limits.concurrent));
 }
 
-Answer AdmissionController::State::refuse_pressure(const Arrival& arrival) {
+Answer ControllerState::refuse_pressure(const Arrival& arrival, std::uint32_t seconds_least) {
   ModelQueue& model = queue_of(arrival.model);
-  const std::uint32_t seconds =
-      retry_after_s(model.queue.tokens() + arrival.estimate.total(), model.admit_rate.tokens_per_s(arrival.now));
+  const std::uint32_t seconds = std::max(seconds_least, retry_after_s(model.queue.tokens() + arrival.estimate.total(),
+                                                                      model.admit_rate.tokens_per_s(arrival.now)));
   const TenantLimits& tenant = tenants[arrival.tenant].limits;
   const bool no_queue_time = limits.classes[index_of(arrival.traffic_class)].queue_time == core::Duration{};
-  const std::string option =
-      no_queue_time || !tenant.overload
-          ? class_option(arrival.traffic_class, no_queue_time ? "queue_time" : "overload: shed")
-          : fmt::format("overload: shed of tenant {}", tenant.name);
+  const std::string option = no_queue_time || !tenant.overload
+                                 ? class_option(arrival.traffic_class, no_queue_time ? "queue_time" : "overload: shed")
+                                 : fmt::format("overload: shed of tenant {}", tenant.name);
   return refuse(
       arrival.tenant, Decision::kRefusePressure, seconds,
       fmt::format("all replicas are full (kv_throttle, kv_reject, prefill_tokens_per_replica), and {} requests do "
@@ -62,7 +62,7 @@ Answer AdmissionController::State::refuse_pressure(const Arrival& arrival) {
                   to_string(arrival.traffic_class), option, model.queue.size(), seconds));
 }
 
-Answer AdmissionController::State::refuse_full(const Arrival& arrival) {
+Answer ControllerState::refuse_full(const Arrival& arrival) {
   ModelQueue& model = queue_of(arrival.model);
   const std::uint64_t tokens = model.queue.tokens(arrival.traffic_class);
   const std::uint32_t seconds = retry_after_s(tokens, model.admit_rate.tokens_per_s(arrival.now));
@@ -74,18 +74,21 @@ Answer AdmissionController::State::refuse_full(const Arrival& arrival) {
                             limits.queue.requests, limits.queue.requests_per_tenant, limits.queue.tokens, seconds));
 }
 
-Answer AdmissionController::State::refuse_dropped(std::uint32_t tenant, Class traffic_class, std::uint64_t tokens,
-                                                  ModelQueue& model, core::Instant now) {
-  const std::uint32_t seconds = retry_after_s(model.queue.tokens() + tokens, model.admit_rate.tokens_per_s(now));
-  return refuse(tenant, Decision::kRefuseDropped, seconds,
-                fmt::format("a request with precedence waits for a replica, and {} requests of tenant {} give way "
-                            "(overload: drop); {} other requests wait; retry in {} s",
-                            to_string(traffic_class), tenants[tenant].limits.name, model.queue.size(), seconds));
+Answer ControllerState::refuse_dropped(std::uint32_t tenant, Class traffic_class, std::uint64_t tokens,
+                                       ModelQueue& model, core::Instant now) {
+  const std::uint32_t seconds = std::max(
+      whole_seconds(kGiveWay), retry_after_s(model.queue.tokens() + tokens, model.admit_rate.tokens_per_s(now)));
+  return refuse(
+      tenant, Decision::kRefuseDropped, seconds,
+      fmt::format(
+          "a request with precedence waits for a replica or did so just now, and {} requests of tenant {} give way "
+          "(overload: drop); {} other requests wait; retry in {} s",
+          to_string(traffic_class), tenants[tenant].limits.name, model.queue.size(), seconds));
 }
 
 // Refuses at once a request whose limit would be lifted only after its deadline.
-std::optional<Answer> AdmissionController::State::refuse_by_own_limit(const Arrival& arrival, LimitKind limit,
-                                                                      core::Instant deadline, bool may_wait) {
+std::optional<Answer> ControllerState::refuse_by_own_limit(const Arrival& arrival, LimitKind limit,
+                                                           core::Instant deadline, bool may_wait) {
   const bool tenant_waits = may_wait && tenants[arrival.tenant].limits.queue_over_budget;
   if (limit == LimitKind::kConcurrency && !tenant_waits) return refuse_concurrency(arrival);
   if (limit != LimitKind::kBudget && limit != LimitKind::kClassBudget) return std::nullopt;
@@ -96,7 +99,7 @@ std::optional<Answer> AdmissionController::State::refuse_by_own_limit(const Arri
   return refuse_budget(arrival, limit, affordable);
 }
 
-Refused AdmissionController::State::expire(const Waiting& waiting, core::Instant now) {
+Refused ControllerState::expire(const Waiting& waiting, core::Instant now) {
   const auto found = records.find(waiting.ticket);
   ModelQueue& model = queue_of(found->second.model);
   const bool waited_for_own_limit = waits_for_own_limit(found->second);

@@ -1,4 +1,4 @@
-// The state of AdmissionController, for its own files only.
+// The state of AdmissionController, for its own files only: what waits and runs, and the rules over it.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@ namespace penstock::admission {
 
 [[nodiscard]] constexpr std::size_t index_of(Decision decision) { return static_cast<std::size_t>(decision); }
 
-struct AdmissionController::State {
+struct ControllerState {
   AdmissionLimits limits;
   std::array<TokenBudget, 2> class_budgets;
   std::vector<TenantState> tenants;
@@ -33,7 +33,7 @@ struct AdmissionController::State {
   std::array<bool, 2> class_exhausted{};
   std::size_t tenants_that_drop = 0;
 
-  State(const AdmissionLimits& given, core::Instant now)
+  ControllerState(const AdmissionLimits& given, core::Instant now)
       : limits(given),
         class_budgets{TokenBudget{given.classes[0].budget, now}, TokenBudget{given.classes[1].budget, now}} {}
 
@@ -85,7 +85,9 @@ struct AdmissionController::State {
   // The greatest precedence among the requests of the model that wait for a replica, and not for a limit of their own;
   // only of those for which no replica had room at the last visit, if `saturated`. O(tenants that wait).
   std::optional<Precedence> first_waiter(ModelQueue& model, core::Instant now, bool saturated);
-  // Whether the queued request gives way to a waiting request of that precedence.
+  // The greatest precedence to which segments give way now, if there is one.
+  std::optional<Precedence> overloaded_for(ModelQueue& model, core::Instant now);
+  // Whether the queued request gives way to requests of that precedence.
   [[nodiscard]] bool gives_way(const Waiting& waiting, const Precedence& other) const {
     return precedence_of(waiting) < other && action(waiting.tenant, waiting.traffic_class) == OverloadAction::kDrop;
   }
@@ -133,7 +135,7 @@ struct AdmissionController::State {
   std::optional<Answer> refuse_permanently(const Arrival& arrival);
   Answer refuse_budget(const Arrival& arrival, LimitKind limit, core::Instant affordable);
   Answer refuse_concurrency(const Arrival& arrival);
-  Answer refuse_pressure(const Arrival& arrival);
+  Answer refuse_pressure(const Arrival& arrival, std::uint32_t seconds_least = 1);
   Answer refuse_full(const Arrival& arrival);
   Answer refuse_dropped(std::uint32_t tenant, Class traffic_class, std::uint64_t tokens, ModelQueue& model,
                         core::Instant now);
@@ -143,7 +145,7 @@ struct AdmissionController::State {
 
   struct Call {  // State of one call of next().
     core::Instant now;
-    const VerdictOf& verdict_of;
+    const AdmissionController::VerdictOf& verdict_of;
     Next result;
     std::size_t verdicts = 0;
     bool bounded = false;
@@ -151,7 +153,8 @@ struct AdmissionController::State {
         // The budget of the class does not suffice for its first request, and no later one may overtake it.
         class_exhausted{};
     std::optional<std::uint32_t> model_of_exhausted_class;
-    std::optional<Precedence> first_waiter;  // Of the model that is visited; only where a segment drops.
+    ModelQueue* model = nullptr;             // The one that is visited.
+    std::optional<Precedence> first_waiter;  // Segments that drop give way to it. Empty if none drops.
   };
   void drain(std::uint32_t number, ModelQueue& model, Call& call);
   VisitResult visit(const Waiting& head, std::uint32_t number, std::array<bool, 2>& rejected, Call& call,

@@ -15,7 +15,7 @@ namespace penstock::admission {
 enum class OverloadAction : std::uint8_t {
   kQueue,    // A request waits for the queue time of its class and is then refused.
   kDegrade,  // As kQueue. While too many tokens wait, max_tokens is lowered to DegradeLimits::max_tokens.
-  kDrop,     // As kQueue. It is refused as soon as a request of a segment with precedence waits for a replica.
+  kDrop,     // As kQueue. It is refused while it gives way to a segment with precedence; see kGiveWay.
   kShed,     // A request never waits: it is admitted or refused at its arrival.
 };
 inline constexpr std::size_t kOverloadActions = 4;
@@ -44,6 +44,10 @@ struct Precedence {
 };
 
 [[nodiscard]] inline Precedence precedence_of(const Waiting& waiting) { return {waiting.traffic_class, waiting.tier}; }
+
+// How long segments that shed or drop give way after the last time at which no replica had room for a request with
+// precedence. What replicas have of these segments ends meanwhile, so that the next burst finds room.
+inline constexpr core::Duration kGiveWay = std::chrono::seconds{2};
 
 struct DegradeLimits {
   // Waiting tokens above which max_tokens is lowered. Those of the class and of the classes before it count, so that

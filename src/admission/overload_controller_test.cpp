@@ -41,7 +41,7 @@ class OverloadTest : public testing::Test {
     begin(limits_with(interactive, batch));
   }
   Answer arrive(std::uint64_t ticket, Class traffic_class, std::uint32_t tenant = kFree) {
-    return controller_->arrive({ticket, tenant, 0, traffic_class, {10, 0}, kNow}, verdict_);
+    return controller_->arrive({ticket, tenant, 0, traffic_class, {10, 0}, now_}, verdict_);
   }
   // Admits what may be admitted; returns the requests that gave way.
   Tickets pump() {
@@ -58,6 +58,7 @@ class OverloadTest : public testing::Test {
   }
 
   std::unique_ptr<AdmissionController> controller_;
+  core::Instant now_ = kNow;
   Verdict room_ = Verdict::kWait;
   AdmissionController::VerdictOf verdict_ = [this](std::uint64_t) { return room_; };
   Tickets admitted_;
@@ -80,7 +81,17 @@ TEST_F(OverloadTest, ASegmentThatShedsDoesNotOvertakeARequestWithPrecedence) {
   EXPECT_EQ(arrive(2, Class::kBatch).decision, Decision::kRefusePressure);
   EXPECT_TRUE(pump().empty());
   EXPECT_EQ(admitted_, Tickets{1});
-  EXPECT_EQ(arrive(3, Class::kBatch).decision, Decision::kAdmit);
+}
+
+TEST_F(OverloadTest, ASegmentThatShedsDoesNotOvertakeItsEqual) {
+  begin(OverloadAction::kQueue);
+  ASSERT_EQ(arrive(1, Class::kBatch).decision, Decision::kQueue);
+  controller_->set_tenant(2, {"other", 1.0, 0, {}, false, 0, OverloadAction::kShed}, kNow);
+  room_ = Verdict::kAdmit;
+  EXPECT_EQ(arrive(2, Class::kBatch, 2).decision, Decision::kRefusePressure);
+  EXPECT_TRUE(pump().empty());
+  EXPECT_EQ(admitted_, Tickets{1});
+  EXPECT_EQ(arrive(3, Class::kBatch, 2).decision, Decision::kAdmit);
 }
 
 TEST_F(OverloadTest, InteractiveRequestsThatShedDoNotYieldToBatch) {
@@ -103,8 +114,23 @@ TEST_F(OverloadTest, ASegmentThatDropsWaitsUntilARequestWithPrecedenceWaits) {
   room_ = Verdict::kAdmit;
   EXPECT_TRUE(pump().empty());
   EXPECT_EQ(admitted_, Tickets{3});
-  room_ = Verdict::kWait;
-  EXPECT_EQ(arrive(5, Class::kBatch).decision, Decision::kQueue);
+}
+
+TEST_F(OverloadTest, ASegmentGivesWayForAWhileAfterTheLastRequestWithPrecedenceFoundNoRoom) {
+  for (const OverloadAction action : {OverloadAction::kShed, OverloadAction::kDrop}) {
+    begin(action, OverloadAction::kShed);
+    ASSERT_EQ(arrive(1, Class::kInteractive).decision, Decision::kRefusePressure);
+    room_ = Verdict::kAdmit;
+    now_ = kNow + kGiveWay;
+    const Answer answer = arrive(2, Class::kBatch);
+    EXPECT_EQ(answer.decision, action == OverloadAction::kDrop ? Decision::kRefuseDropped : Decision::kRefusePressure);
+    EXPECT_GE(answer.retry_after_s, 2U);
+    now_ += milliseconds{1};
+    EXPECT_EQ(arrive(3, Class::kBatch).decision, Decision::kAdmit);
+    EXPECT_EQ(arrive(4, Class::kInteractive).decision, Decision::kAdmit);
+    room_ = Verdict::kWait;
+    now_ = kNow;
+  }
 }
 
 // Room that the protected request can use is no overload.
@@ -158,7 +184,7 @@ TEST_F(OverloadTest, ATenantReplacesTheActionOfItsClass) {
   EXPECT_EQ(pump(), Tickets{2});
 }
 
-TEST_F(OverloadTest, ARequestThatWaitsForItsBudgetDropsNobody) {
+TEST_F(OverloadTest, NothingIsDroppedForARequestThatWaitsForItsBudget) {
   begin(OverloadAction::kDrop);
   controller_->set_tenant(kGold, {"gold", 1.0, 1, {60.0, 60.0}, true, 0}, kNow);
   room_ = Verdict::kAdmit;
@@ -212,18 +238,25 @@ class RandomOverload {
     return action_of(tenants_[of.tenant].overload, limits.overload, limits.queue_time);
   }
   [[nodiscard]] Precedence precedence(const Arrival& of) const { return {of.traffic_class, tenants_[of.tenant].tier}; }
+  // A request with precedence waits, or found no room a short time ago.
   [[nodiscard]] bool outranked(const Arrival& of) const {
     return std::any_of(waiting_.begin(), waiting_.end(),
-                       [&](const auto& each) { return precedence(each.second) > precedence(of); });
+                       [&](const auto& each) { return precedence(each.second) > precedence(of); }) ||
+           std::any_of(full_for_.begin(), full_for_.end(),
+                       [&](const auto& each) { return each.first > precedence(of) && now_ - each.second <= kGiveWay; });
   }
-  Verdict verdict() { return open_.size() < static_cast<std::size_t>(room_) ? Verdict::kAdmit : Verdict::kWait; }
+  Verdict verdict(const Arrival& of, std::size_t taken) {
+    if (open_.size() + taken < static_cast<std::size_t>(room_)) return Verdict::kAdmit;
+    full_for_[precedence(of)] = now_;
+    return Verdict::kWait;
+  }
 
   void arrive() {
     Arrival arrival{next_++, static_cast<std::uint32_t>(random_.below(kTenants)),
                     0,       random_.below(2) == 0 ? Class::kInteractive : Class::kBatch,
                     {10, 0}, now_};
     const bool may_not_overtake = outranked(arrival);
-    const Answer answer = controller_->arrive(arrival, [&](std::uint64_t) { return verdict(); });
+    const Answer answer = controller_->arrive(arrival, [&](std::uint64_t) { return verdict(arrival, 0); });
     const OverloadAction stated = action(arrival);
     switch (answer.decision) {
       case Decision::kAdmit: open_.emplace(arrival.ticket, arrival); break;
@@ -252,7 +285,7 @@ class RandomOverload {
       // The verdict counts what this call admits.
       std::vector<std::uint64_t> taken;
       const Next next = controller_->next(now_, [&](std::uint64_t ticket) {
-        if (open_.size() + taken.size() >= static_cast<std::size_t>(room_)) return Verdict::kWait;
+        if (verdict(waiting_.at(ticket), taken.size()) != Verdict::kAdmit) return Verdict::kWait;
         taken.push_back(ticket);
         return Verdict::kAdmit;
       });
@@ -278,7 +311,7 @@ class RandomOverload {
       last = precedence(found->second);
       waiting_.erase(found);
     }
-    // Nobody waits here for a limit of its own, so all that could give way has left.
+    // No request waits here for a limit of its own, so all that could give way has left.
     for (const auto& [ticket, arrival] : waiting_)
       if (action(arrival) == OverloadAction::kDrop) {
         ASSERT_FALSE(outranked(arrival)) << "ticket " << ticket;
@@ -297,6 +330,7 @@ class RandomOverload {
   std::array<ClassLimits, 2> classes_;
   std::vector<TenantLimits> tenants_;
   std::map<std::uint64_t, Arrival> waiting_, open_;
+  std::map<Precedence, core::Instant> full_for_;
   core::Instant now_ = kNow;
   std::uint64_t next_ = 1;
   std::int64_t room_ = 1;

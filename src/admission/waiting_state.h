@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 
 #include "admission/admission_controller.h"
 #include "admission/budget.h"
@@ -23,6 +24,8 @@ struct TenantState {
 struct ModelQueue {
   FairQueue queue;
   TokenRate admit_rate;
+  // The last time at which no replica had room for a request of the precedence.
+  std::map<Precedence, core::Instant> full_for{};
 };
 
 // The tenant's or class's limit that blocks a request.

@@ -4,8 +4,6 @@
 
 #include <algorithm>
 
-#include "admission/overload.h"
-#include "admission/pressure.h"
 #include "report/format.h"
 #include "report/grid.h"
 

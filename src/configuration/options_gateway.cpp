@@ -371,8 +371,9 @@ void add_admission(Table& table, GatewaySetup& setup) {
              {"classes.batch.overload", "", kOverloadHelp},
              {"classes.batch.degrade_above", "", "waiting tokens of both classes above which answers are shortened"},
              {"classes.batch.degrade_to", "", "max_tokens of a shortened answer"}});
-  table.renamed("gateway.admission.clamp_above", "classes.interactive.degrade_above and classes.batch.degrade_above");
-  table.renamed("gateway.admission.clamp_to", "classes.interactive.degrade_to and classes.batch.degrade_to");
+  table.renamed("gateway.admission.clamp_above",
+                "write classes.interactive.degrade_above and classes.batch.degrade_above");
+  table.renamed("gateway.admission.clamp_to", "write classes.interactive.degrade_to and classes.batch.degrade_to");
 }
 
 void add_tenant(Table& table, TenantOptions& tenant) {

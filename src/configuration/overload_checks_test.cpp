@@ -49,7 +49,7 @@ TEST(OverloadChecks, ContradictionsNameTheirPlace) {
       {"classes: {batch: {overload: maybe}}\n",
        "p.yaml:1:29: classes.batch.overload: must be queue, degrade, drop or shed, is 'maybe'\n"},
       {"gateway: {admission: {clamp_above: 5}}\n",
-       "p.yaml:1:23: gateway.admission.clamp_above: was renamed; write classes.interactive.degrade_above and "
+       "p.yaml:1:23: gateway.admission.clamp_above: unknown key; write classes.interactive.degrade_above and "
        "classes.batch.degrade_above\n"},
   };
   for (const auto& [yaml, message] : cases) EXPECT_EQ(problems(yaml), message);

@@ -55,6 +55,24 @@ admission::TokenEstimator::Request estimator_request(const ActiveRequest& reques
           request.prompt_tokens_given, request.output_tokens_most(), request.text_kind,           request.media_tokens};
 }
 
+// What the caller says of the request.
+void describe(ActiveRequest& request, const RequestInfo& info) {
+  request.tenant = info.tenant;
+  request.traffic_class = info.traffic_class;
+  request.text_bytes = info.text_bytes;
+  request.text_kind = info.text_kind;
+  request.media_tokens = info.media_tokens;
+  request.answers = info.answers;
+  request.max_tokens = info.max_tokens;
+  request.writes_max_tokens = info.writes_max_tokens;
+  request.affinity = info.affinity;
+  request.stream = info.stream;
+  request.splits = info.splits;
+  request.route = info.route;
+  request.received_at = info.received_at;
+  request.keys.assign(info.keys.begin(), info.keys.end());
+}
+
 void report_attempt(ReplicaSet& replicas, const ActiveRequest& request, Attempt attempt, core::Instant now) {
   switch (attempt) {
     case Attempt::kAnswered: return replicas.succeeded(request.slot, request.breaker_period, now);
@@ -138,6 +156,7 @@ ArrivalResult Dispatcher::arrive(const RequestInfo& info, GrantListener& listene
   });
   result.is_work = !answer.own_limit;
   if (result.is_work) feed_.arrived(request, request.received_at);
+  counters_.overload.add(request.tenant, request.traffic_class, answer);
   switch (answer.decision) {
     case admission::Decision::kAdmit:
       result.ticket = request.ticket;
@@ -146,12 +165,10 @@ ArrivalResult Dispatcher::arrive(const RequestInfo& info, GrantListener& listene
       return result;
     case admission::Decision::kQueue:
       result.ticket = request.ticket;
-      if (result.is_work) count(request, admission::OverloadAction::kQueue);
       // The next tick() finds out whether others give way to it.
       room_changed_ = room_changed_ || admission_.drops();
       return result;
     default:
-      count_refusal(request, answer.decision);
       result.refusal = refuse(info, refusal_of(answer, info.model, replicas_.serves(*model)));
       feed_.ended(request, ledger::Outcome::kRefused, now);
       requests_.remove(request);
@@ -162,27 +179,14 @@ ArrivalResult Dispatcher::arrive(const RequestInfo& info, GrantListener& listene
 ActiveRequest& Dispatcher::open(const RequestInfo& info, std::uint32_t model, GrantListener& listener,
                                 const admission::TokenEstimate& estimate) {
   ActiveRequest& request = requests_.add();
+  describe(request, info);
   request.listener = &listener;
-  request.tenant = info.tenant;
   request.model = model;
   request.meters = feed_.meters_of(model, info.model);
-  request.traffic_class = info.traffic_class;
   request.overload = admission_.overload_action(info.tenant, info.traffic_class);
   request.estimate = estimate;
-  request.text_bytes = info.text_bytes;
-  request.text_kind = info.text_kind;
-  request.media_tokens = info.media_tokens;
-  request.answers = info.answers;
-  request.max_tokens = info.max_tokens;
-  request.writes_max_tokens = info.writes_max_tokens;
-  request.affinity = info.affinity;
-  request.stream = info.stream;
   note_bounds(request, info, replicas_.context_tokens(model));
-  request.splits = info.splits;
-  request.route = info.route;
-  request.keys.assign(info.keys.begin(), info.keys.end());
   if (const std::uint64_t salt = replicas_.key_salt(model); salt != 0) core::salt_keys(request.keys, salt);
-  request.received_at = info.received_at;
   request.entry.request_id = info.request_id;
   request.entry.tenant = options_.tenants[info.tenant].name;
   request.entry.model = info.model;
@@ -225,7 +229,8 @@ Grant Dispatcher::dispatch(ActiveRequest& request, const RequestRouter::Choice& 
   const std::uint64_t waiting = admission_.waiting_tokens(request.meters, request.traffic_class);
   const Grant made = router_.dispatch(request, choice, waiting, now);
   if (made.lowers_max_tokens && request.attempts == 1) ++counters_.clamped;
-  if (made.degraded && request.attempts == 1) count(request, admission::OverloadAction::kDegrade);
+  if (made.degraded && request.attempts == 1)
+    counters_.overload.add(request.tenant, request.traffic_class, admission::OverloadAction::kDegrade);
   return made;
 }
 
@@ -374,21 +379,10 @@ void Dispatcher::refuse_waiting(const admission::Refused& refused, core::Instant
   PENSTOCK_ASSERT(request != nullptr, "a request that waits is in hand");
   const Refusal refusal = refusal_of(refused.answer, request->entry.model, replicas_.serves(request->model));
   count(refusal);
-  count_refusal(*request, refused.answer.decision);
+  counters_.overload.add(request->tenant, request->traffic_class, refused.answer);
   if (!refused.answer.own_limit) feed_.arrived(*request, request->received_at);
   request->listener->deliver(refused.ticket, refusal);
   drop(*request, ledger::Outcome::kRefused, now);
-}
-
-void Dispatcher::count(const ActiveRequest& request, admission::OverloadAction action) {
-  const std::size_t segment = 2 * request.tenant + index_of(request.traffic_class);
-  if (counters_.overload.size() <= segment) counters_.overload.resize(segment + 1);
-  ++counters_.overload[segment][static_cast<std::size_t>(action)];
-}
-
-void Dispatcher::count_refusal(const ActiveRequest& request, admission::Decision decision) {
-  if (decision == admission::Decision::kRefusePressure) count(request, admission::OverloadAction::kShed);
-  if (decision == admission::Decision::kRefuseDropped) count(request, admission::OverloadAction::kDrop);
 }
 
 // ---- time and replicas ----------------------------------------------------------------------------------------------

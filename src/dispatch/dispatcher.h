@@ -90,7 +90,8 @@ class Dispatcher {
   [[nodiscard]] const DispatchOptions& options() const { return options_; }
   [[nodiscard]] Overview overview(core::Instant now) const;
   [[nodiscard]] std::vector<ReplicaStatus> replicas(core::Instant now) const;  // the overview's, at less cost
-  [[nodiscard]] std::vector<SegmentOverload> overload() const;                 // The overview's, at less cost.
+  // The overview's, at less cost.
+  [[nodiscard]] std::vector<SegmentOverload> overload() const { return counters_.overload.list(options_.tenants); }
   [[nodiscard]] TrafficLog::Page traffic(std::uint64_t after, std::size_t events_max) const {
     return feed_.log().after(after, events_max);
   }
@@ -123,9 +124,6 @@ class Dispatcher {
   [[nodiscard]] Grant dispatch(ActiveRequest& request, const RequestRouter::Choice& choice, core::Instant now);
   Refusal refuse(const RequestInfo& info, Refusal refusal);
   void count(const Refusal& refusal) { ++counters_.refusals[static_cast<std::size_t>(refusal.reason)]; }
-  // An overload policy acted on the request.
-  void count(const ActiveRequest& request, admission::OverloadAction action);
-  void count_refusal(const ActiveRequest& request, admission::Decision decision);
   void refuse_waiting(const admission::Refused& refused, core::Instant now);
   // The request waited and is never admitted.
   void drop(ActiveRequest& request, ledger::Outcome outcome, core::Instant now);

@@ -42,20 +42,8 @@ Counters& Counters::operator+=(const Counters& other) {
   discarded_prompt_tokens += other.discarded_prompt_tokens;
   step_tokens += other.step_tokens;
   for (std::size_t i = 0; i < refusals.size(); ++i) refusals[i] += other.refusals[i];
-  overload.resize(std::max(overload.size(), other.overload.size()));
-  for (std::size_t i = 0; i < other.overload.size(); ++i)
-    for (std::size_t action = 0; action < overload[i].size(); ++action)
-      overload[i][action] += other.overload[i][action];
+  overload += other.overload;
   return *this;
-}
-
-std::vector<SegmentOverload> Dispatcher::overload() const {
-  std::vector<SegmentOverload> segments;
-  for (std::size_t segment = 0; segment < counters_.overload.size(); ++segment)
-    if (counters_.overload[segment] != OverloadCounts{})
-      segments.push_back({options_.tenants[segment / 2].name, static_cast<admission::Class>(segment % 2),
-                          counters_.overload[segment]});
-  return segments;
 }
 
 Overview Dispatcher::overview(core::Instant now) const {

@@ -8,10 +8,10 @@
 #include <utility>
 #include <vector>
 
-#include "admission/overload.h"
 #include "core/sketch.h"
 #include "core/time.h"
 #include "dispatch/circuit_breaker.h"
+#include "dispatch/overload_counts.h"
 #include "dispatch/refusal.h"
 #include "dispatch/replica_spec.h"
 #include "ledger/balance.h"
@@ -50,23 +50,13 @@ struct ModelStatus {
   core::Instant oldest_for_room = core::kNever;
 };
 
-// Numbers of requests by OverloadAction: those that waited for a replica, and those that the policy of their segment shortened,
-// dropped or shed.
-using OverloadCounts = std::array<std::uint64_t, admission::kOverloadActions>;
-
-struct SegmentOverload {
-  std::string tenant;
-  admission::Class traffic_class = admission::Class::kInteractive;
-  OverloadCounts counts{};
-};
-
 // Totals since the start.
 struct Counters {
   std::uint64_t granted = 0, refused = 0, retried = 0, clamped = 0;
   std::uint64_t discarded_prompt_tokens = 0;  // Of attempts that failed after they were sent, estimated.
   std::uint64_t step_tokens = 0;              // Charged for the steps that replicas computed when clients left.
   std::array<std::uint64_t, kRefusalReasons> refusals{};  // By reason. Requests that left while they waited have none.
-  std::vector<OverloadCounts> overload;                   // By segment: 2 x tenant + class.
+  SegmentCounts overload;
 
   Counters& operator+=(const Counters& other);
 };

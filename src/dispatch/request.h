@@ -68,6 +68,11 @@ struct Grant {
   bool lowers_max_tokens = false;           // It is below what the client requested, or would get without a limit.
   std::uint32_t prompt_tokens = 0;          // Estimated.
   routing::PickReason why = routing::PickReason::kLoad;
+
+  // The value that the client is told.
+  [[nodiscard]] std::optional<std::uint32_t> lowered_max_tokens() const {
+    return lowers_max_tokens ? max_tokens : std::nullopt;
+  }
 };
 
 // Contains a refusal, or a ticket with a grant, or the ticket of a queued request, or count_prompt.

@@ -189,9 +189,8 @@ void RequestHandler::take_head(const net::ResponseHead& head) {
     watch_.reset(false);
   }
   const std::string_view replica = shows_routing_ ? std::string_view{grant_.target->id} : std::string_view{};
-  const auto lowered = grant_.lowers_max_tokens ? grant_.max_tokens : std::nullopt;
-  relay_.take_head(head, {request_id_, replica, routing::to_string(grant_.why), lowered, call_.raw(),
-                          exchange_->head().keep_alive, is_events()});
+  relay_.take_head(head, {request_id_, replica, routing::to_string(grant_.why), grant_.lowered_max_tokens(),
+                          call_.raw(), exchange_->head().keep_alive, is_events()});
   if (is_attempt(phase_)) enter(Phase::kAwaitingFirstByte);
 }
 
