@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -107,6 +109,13 @@ core::Result<void> check_report_folder(const std::string& folder) {
   return {};
 }
 
+// Settings and files in the name of a policy may have characters that no file name has.
+std::string file_name_of(std::string policy) {
+  std::replace_if(
+      policy.begin(), policy.end(), [](unsigned char c) { return std::isalnum(c) == 0 && c != '.'; }, '-');
+  return policy;
+}
+
 core::Result<void> write_reports(const configuration::OutputOptions& output, const report::Report& report) {
   std::error_code error;
   fs::create_directories(output.report_dir, error);
@@ -114,7 +123,7 @@ core::Result<void> write_reports(const configuration::OutputOptions& output, con
   for (const decision::RunResult& result : report.results) {
     std::size_t number = 0;
     for (const report::Interval& interval : report::intervals_of(result, output.report_interval)) {
-      const std::string name = fmt::format("{}-{:03}-{}-{}.html", result.policy, ++number,
+      const std::string name = fmt::format("{}-{:03}-{}-{}.html", file_name_of(result.policy), ++number,
                                            report::format_moment(interval.from), report::format_moment(interval.to));
       const std::string page = report::to_html(report::cut(report.info, result, interval));
       const InterruptLater whole_page;

@@ -39,8 +39,12 @@ std::string notes() {
                   configuration::kPenstock);
   for (const std::string_view name : planner::policy_names())
     text += fmt::format("  {:<19} {}\n", name, planner::policy_summary(name));
-  text += fmt::format("  {:<19} knows the future: what a fleet could have cost at best; takes about 60 runs\n\n",
+  text += fmt::format("  {:<19} knows the future: what a fleet could have cost at best; takes about 60 runs\n",
                       configuration::kClairvoyant);
+  text += fmt::format("  {:<19} replicas over time from a file with the header time,replicas\n", "schedule:FILE");
+  text +=
+      "Settings follow a colon: keda-tokens:utilisation=0.6 (also hpa-rate, hpa-concurrency, kpa), "
+      "llmd-slo:up=0.5:down=0.4,\npenstock:goal=0.95.\n\n";
   return text + std::string{kTraces} + std::string{kExamples};
 }
 

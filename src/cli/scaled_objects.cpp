@@ -23,7 +23,7 @@ constexpr const char* kPrometheus = "http://prometheus-operated.monitoring:9090"
 constexpr const char* kPlanner = "penstock-planner";
 
 bool keda_can_run(std::string_view policy) {
-  return policy == configuration::kPenstock || planner::has_hpa_targets(policy);
+  return decision::name_without_settings(policy) == configuration::kPenstock || planner::has_hpa_targets(policy);
 }
 
 std::string_view engine_of(const configuration::Configuration& made) {
@@ -34,7 +34,8 @@ std::string_view engine_of(const configuration::Configuration& made) {
 std::vector<report::RankedResult> in_order(const report::Report& report) {
   std::vector<report::RankedResult> all = report::rank(report.results);
   std::erase_if(all, [](const report::RankedResult& each) {
-    return each.result->policy == "static" || each.result->policy == configuration::kClairvoyant;
+    const std::string_view policy = decision::name_without_settings(each.result->policy);
+    return policy == "static" || policy == configuration::kClairvoyant || policy == configuration::kSchedule;
   });
   const double goal = report.info.slo_goal;
   std::stable_sort(all.begin(), all.end(), [&](const auto& a, const auto& b) {
@@ -56,7 +57,7 @@ deployment::ScaledObject object_of(const EmitOptions& options, const configurati
                                    const std::string& policy, const planner::ReplicaCapacity& capacity) {
   deployment::ScaledObject object;
   object.target = target;
-  if (policy == configuration::kPenstock) {
+  if (decision::name_without_settings(policy) == configuration::kPenstock) {
     object.scaler = deployment::scaler_address(kPlanner, options.in_namespace);
     return object;
   }
@@ -128,7 +129,7 @@ std::string scaled_objects(const EmitOptions& options, const configuration::Conf
   text += comment(
       fmt::format("{}: {}{}.", chosen->label, figures(*chosen),
                   report::reaches_goal(*chosen->result, report.info.slo_goal) ? "" : ", which misses the goal"));
-  if (policy == configuration::kPenstock)
+  if (decision::name_without_settings(policy) == configuration::kPenstock)
     text += comment("The planner must run: `penstock manifests planner FILE --autoscaler keda` writes it.");
   else if (made.prometheus.url.empty())
     text += comment(fmt::format("Replace {} by the address of your Prometheus.", kPrometheus));

@@ -43,10 +43,18 @@ void settle_policies(Configuration& made, Reading& reading) {
   };
   for (std::size_t i = 0; i < made.policies.size(); ++i) {
     const std::string& name = made.policies[i];
-    if (std::find(names.begin(), names.end(), name) == names.end()) {
-      const std::string close = suggested_policy(name, names);
-      reading.report(reading.first_given({fmt::format("policy[{}]", i), "policy"}), "unknown policy " + quote(name),
-                     (close.empty() ? "" : close + " ") + "there are " + options::choices(names));
+    const std::string rule{decision::name_without_settings(name)};
+    const std::string path = reading.first_given({fmt::format("policy[{}]", i), "policy"});
+    if (rule == kSchedule) {
+      if (name.size() <= rule.size() + 1) reading.report(path, "the policy schedule lacks its file", "schedule:FILE");
+      add(name);
+    } else if (std::find(names.begin(), names.end(), rule) == names.end()) {
+      const std::string close = suggested_policy(rule, names);
+      reading.report(
+          path, "unknown policy " + quote(name),
+          (close.empty() ? "" : close + " ") + "there are " + options::choices(names) + ", and schedule:FILE");
+    } else if (const auto settings = planner::settings_of(name); !settings) {
+      reading.report(path, quote(name) + ": " + settings.error().what, settings.error().hint);
     } else if (name == "all") {
       std::for_each(known.begin(), known.end(), add);
     } else {

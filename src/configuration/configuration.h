@@ -124,10 +124,11 @@ struct Configuration {
   }
 };
 
-// The planner's list of policies does not contain these two: "clairvoyant" cannot be deployed, and Penstock's own
-// policy needs a simulator.
+// The planner's list of policies does not contain these: "clairvoyant" and "schedule" cannot be deployed, and
+// Penstock's own policy needs a simulator.
 inline constexpr std::string_view kClairvoyant = "clairvoyant";
 inline constexpr std::string_view kPenstock = "penstock";
+inline constexpr std::string_view kSchedule = "schedule";  // Followed by a colon and the name of a file.
 [[nodiscard]] std::vector<std::string_view> all_policies();
 
 // The table of all keys. The configuration must outlive it and must not move.

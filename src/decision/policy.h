@@ -10,6 +10,11 @@
 
 namespace penstock::decision {
 
+// Returns "keda-tokens" for "keda-tokens:utilisation=0.6".
+[[nodiscard]] constexpr std::string_view name_without_settings(std::string_view policy) {
+  return policy.substr(0, policy.find(':'));
+}
+
 // Time comes with the observation. Not thread-safe; a policy serves one run.
 class Policy {
  public:

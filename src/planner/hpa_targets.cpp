@@ -1,25 +1,15 @@
 #include "planner/hpa_targets.h"
 
 #include <array>
+#include <string>
+#include <utility>
 
 #include "planner/hpa_algorithm.h"
 
 namespace penstock::planner {
 namespace {
 
-constexpr double kTokenUtilization = 0.75;  // U of keda-tokens: reserve until the next replica is ready.
-constexpr double kKvTarget = 0.75;          // KV use of a replica.
-
-std::vector<MetricTarget> token_targets(const ReplicaCapacity& capacity, signals::Role role) {
-  std::vector<MetricTarget> targets;
-  if (role != signals::Role::kDecode)
-    targets.push_back({PoolMetric::kInputTokenRate, capacity.input_tokens_per_s * kTokenUtilization});
-  if (role != signals::Role::kPrefill) {
-    targets.push_back({PoolMetric::kOutputTokenRate, capacity.output_tokens_per_s * kTokenUtilization});
-    targets.push_back({PoolMetric::kKvUsage, kKvTarget});
-  }
-  return targets;
-}
+constexpr double kKvTarget = 0.75;  // KV use of a replica.
 
 // Why an HPA cannot run a policy, by the beginning of its name.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kReasons{{
@@ -33,17 +23,34 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kReasons{
 
 }  // namespace
 
+std::vector<MetricTarget> token_targets(const ReplicaCapacity& capacity, double utilisation, signals::Role role) {
+  std::vector<MetricTarget> targets;
+  if (role != signals::Role::kDecode)
+    targets.push_back({PoolMetric::kInputTokenRate, capacity.input_tokens_per_s * utilisation});
+  if (role != signals::Role::kPrefill) {
+    targets.push_back({PoolMetric::kOutputTokenRate, capacity.output_tokens_per_s * utilisation});
+    targets.push_back({PoolMetric::kKvUsage, kKvTarget});
+  }
+  return targets;
+}
+
 bool has_hpa_targets(std::string_view policy) {
-  return policy == "hpa-rate" || policy == "hpa-concurrency" || policy == "keda-tokens";
+  const std::string_view name = decision::name_without_settings(policy);
+  return name == "hpa-rate" || name == "hpa-concurrency" || name == "keda-tokens";
 }
 
 core::Result<std::vector<MetricTarget>> hpa_targets(std::string_view policy, const ReplicaCapacity& capacity,
                                                     signals::Role role) {
-  if (policy == "keda-tokens") return token_targets(capacity, role);
-  if (policy == "hpa-rate")
-    return std::vector{MetricTarget{PoolMetric::kRequestRate, kHpaTargetUtilization * capacity.requests_per_s}};
-  if (policy == "hpa-concurrency")
-    return std::vector{MetricTarget{PoolMetric::kRequestsInFlight, kHpaTargetUtilization * capacity.concurrency}};
+  const auto settings = settings_of(policy);
+  if (!settings) return tl::make_unexpected(settings.error());
+  const std::string_view rule = decision::name_without_settings(policy);
+  const bool is_token_rule = rule == "keda-tokens";
+  const double utilisation = settings->get("utilisation", is_token_rule ? kTokenUtilization : kHpaTargetUtilization);
+  if (is_token_rule) return token_targets(capacity, utilisation, role);
+  if (rule == "hpa-rate")
+    return std::vector{MetricTarget{PoolMetric::kRequestRate, utilisation * capacity.requests_per_s}};
+  if (rule == "hpa-concurrency")
+    return std::vector{MetricTarget{PoolMetric::kRequestsInFlight, utilisation * capacity.concurrency}};
   for (const auto& [name, reason] : kReasons)
     if (policy.starts_with(name)) return core::invalid_input(std::string{policy}, std::string{reason});
   return core::invalid_input(std::string{policy}, "it is no rule of an HPA");

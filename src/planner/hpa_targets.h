@@ -17,7 +17,14 @@ struct MetricTarget {
   double per_replica = 1.0;  // AverageValue: 1/s, requests, tokens/s, or a share of the KV cache.
 };
 
-// Errors: a policy that no HPA can run, with the reason. Penstock's own policy is none of these.
+inline constexpr double kTokenUtilization = 0.75;  // U of keda-tokens: reserve until the next replica is ready.
+
+// The targets of keda-tokens.
+[[nodiscard]] std::vector<MetricTarget> token_targets(const ReplicaCapacity& capacity, double utilisation,
+                                                      signals::Role role);
+
+// The name may contain settings. Errors: a policy that no HPA can run, with the reason. Penstock's own policy is none
+// of these.
 [[nodiscard]] core::Result<std::vector<MetricTarget>> hpa_targets(std::string_view policy,
                                                                   const ReplicaCapacity& capacity, signals::Role role);
 [[nodiscard]] bool has_hpa_targets(std::string_view policy);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <span>
 
 #include "planner/policies/policies.h"
 
@@ -17,19 +18,28 @@ struct Entry {
   std::string_view summary;
   std::unique_ptr<Policy> (*make)(const PolicyContext&);
   bool uses_capacity = false;  // The policy needs the capacity of one replica.
+  std::span<const PolicySetting> settings = {};
 };
+
+constexpr std::array kUtilisation{
+    PolicySetting{"utilisation", 0.05, 3.0, "share of the load-tested capacity that a replica should carry"}};
+constexpr std::array kPressure{
+    PolicySetting{"up", 0.05, 2.0, "share of the latency target above which it grows, 0.55 by default"},
+    PolicySetting{"down", 0.0, 2.0, "share of the latency target below which it shrinks, 0.40 by default"}};
+constexpr std::array kGoal{
+    PolicySetting{"goal", 0.5, 0.9999, "share of the requests within the SLO that it plans for, slo.goal by default"}};
 
 constexpr std::array kPolicies{
     Entry{"static", "keeps the fleet as it is", make_static_fleet},
     Entry{"hpa-rate", "Kubernetes HPA on requests per second and replica, target 80 % of the load-tested rate",
-          make_hpa_rate, true},
+          make_hpa_rate, true, kUtilisation},
     Entry{"hpa-concurrency",
           "Kubernetes HPA on running and queued requests of a replica, target 80 % of the load-tested",
-          make_hpa_concurrency, true},
+          make_hpa_concurrency, true, kUtilisation},
     Entry{"keda-tokens", "KEDA on prompt and output tokens per second and on KV use: ceil(rate / (capacity x 0.75))",
-          make_keda_tokens, true},
+          make_keda_tokens, true, kUtilisation},
     Entry{"kpa", "Knative autoscaler on concurrency: windows of 60 s and 6 s, panic at 200 %, target 70 %", make_kpa,
-          true},
+          true, kUtilisation},
     Entry{"apa", "AIBrix APA on KV use 0.5: +-10 % tolerance, at most x2 or /2 a step, 300 s before a step down",
           make_apa},
     Entry{"llmd-saturation-v1", "llm-d variant autoscaler on spare KV and queue slots, one replica a step",
@@ -37,7 +47,7 @@ constexpr std::array kPolicies{
     Entry{"llmd-saturation-v2", "llm-d variant autoscaler on tokens in use and queued against learned capacity",
           make_llmd_saturation_v2},
     Entry{"llmd-slo", "llm-d SLO-aware KEDA: p90 latency over its target, up above 0.55, down below 0.40",
-          make_llmd_slo},
+          make_llmd_slo, false, kPressure},
     Entry{"dynamo-throughput", "NVIDIA Dynamo planner, target throughput: full queue or KV up, idle down, one a step",
           make_dynamo_throughput},
     Entry{"dynamo-latency", "NVIDIA Dynamo planner, target latency: 10 % queue or 40 % KV up, empty down, one a step",
@@ -47,7 +57,8 @@ constexpr std::array kPolicies{
 };
 
 [[nodiscard]] const Entry* find(std::string_view name) {
-  const auto* found = std::find_if(kPolicies.begin(), kPolicies.end(), [&](const Entry& e) { return e.name == name; });
+  const auto* found = std::find_if(kPolicies.begin(), kPolicies.end(),
+                                   [&](const Entry& e) { return e.name == decision::name_without_settings(name); });
   return found == kPolicies.end() ? nullptr : found;
 }
 
@@ -78,10 +89,20 @@ core::Result<std::unique_ptr<Policy>> make_policy(std::string_view name, const P
   if (entry == nullptr)
     return core::invalid_input("policy", fmt::format("there is none named '{}'", name),
                                fmt::format("use one of: {}", fmt::join(policy_names(), ", ")));
+  auto settings = parse_settings(name, entry->settings);
+  if (!settings) return tl::make_unexpected(settings.error());
   core::Result<void> checked = check(context);
   if (checked && entry->uses_capacity) checked = check(context.capacity);
   if (!checked) return tl::make_unexpected(checked.error());
-  return entry->make(context);
+  PolicyContext set = context;
+  set.settings = *std::move(settings);
+  return entry->make(set);
+}
+
+core::Result<PolicySettings> settings_of(std::string_view policy) {
+  if (decision::name_without_settings(policy) == "penstock") return parse_settings(policy, kGoal);
+  const Entry* entry = find(policy);
+  return parse_settings(policy, entry == nullptr ? std::span<const PolicySetting>{} : entry->settings);
 }
 
 std::vector<std::string_view> policy_names() {

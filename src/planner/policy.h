@@ -8,6 +8,7 @@
 
 #include "core/result.h"
 #include "decision/policy.h"
+#include "planner/policy_settings.h"
 #include "signals/slo.h"
 
 namespace penstock::planner {
@@ -39,12 +40,15 @@ struct PolicyContext {
   std::uint64_t max_batched_tokens = 8192;
   std::uint64_t max_sequences = 256;
   std::uint64_t context_length = 131072;  // Maximum prompt length of the model.
+  PolicySettings settings;                // Set by make_policy from the name.
 };
 
-// "static", "hpa-rate", "hpa-concurrency", "keda-tokens", "kpa", "apa", "llmd-saturation-v1", "llmd-saturation-v2",
-// "llmd-slo", "dynamo-throughput", "dynamo-latency", "dynamo-load". An unknown name is an error that lists these.
+// The name may contain settings. An unknown name is an error that lists the known ones, and an unknown setting one that
+// lists those of the policy.
 [[nodiscard]] core::Result<std::unique_ptr<Policy>> make_policy(std::string_view name, const PolicyContext& context);
 [[nodiscard]] std::vector<std::string_view> policy_names();
+// Reads the settings of any of these policies, or of "penstock", which has `goal`.
+[[nodiscard]] core::Result<PolicySettings> settings_of(std::string_view policy);
 // One line on the rule and its source, for --help and the reports.
 [[nodiscard]] std::string_view policy_summary(std::string_view name);
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "options/scalars.h"
+#include "replay/schedule_file.h"
 #include "report/format.h"
 
 namespace penstock::replay {
@@ -80,7 +81,7 @@ class PolicyForEachPool final : public Policy {
 }  // namespace
 
 bool needs_capacity(std::string_view policy) {
-  if (policy == configuration::kClairvoyant) return false;
+  if (policy == configuration::kClairvoyant || is_schedule(policy)) return false;
   // Policies that divide by the capacity reject zero.
   planner::PolicyContext context;
   context.capacity = {0.0, 0.0, 0.0, 0.0};

@@ -11,6 +11,7 @@
 #include "replay/fixed_fleet.h"
 #include "replay/planner_setup.h"
 #include "replay/run_notes.h"
+#include "replay/schedule_file.h"
 #include "report/answer.h"
 #include "report/metrics.h"
 #include "simulation/clairvoyant.h"
@@ -67,7 +68,12 @@ class Replay {
   core::Result<std::unique_ptr<Policy>> make_policy(std::string_view name,
                                                     const simulation::RunOptions& options) const {
     if (name == configuration::kClairvoyant) return simulation::make_clairvoyant(setup_.workload, options);
-    if (name == configuration::kPenstock) return make_penstock(setup_.planner, options, setup_.uncertainty);
+    if (is_schedule(name)) return planner::make_schedule(setup_.schedules.at(std::string{name}));
+    if (decision::name_without_settings(name) == configuration::kPenstock) {
+      simulation::RunOptions with_goal = options;
+      with_goal.slo_goal = planner::settings_of(name).value().get("goal", options.slo_goal);
+      return make_penstock(setup_.planner, with_goal, setup_.uncertainty);
+    }
     return make_policy_with(capacities_, name, setup_.options);
   }
 
@@ -83,6 +89,7 @@ class Replay {
     auto done = simulation::run(setup_.workload, metrics == nullptr ? **policy : metered, options);
     if (!done) return tl::make_unexpected(done.error());
     result = *std::move(done);
+    result.policy = name;
     if (metrics != nullptr) *metrics = metered.at_end(result, options.slo);
     return {};
   }

@@ -14,6 +14,7 @@
 #include "engine/table.h"
 #include "planner/policy.h"
 #include "replay/planner_setup.h"
+#include "replay/schedule_file.h"
 #include "report/format.h"
 
 namespace penstock::replay {
@@ -46,6 +47,20 @@ report::RunInfo info_of(const configuration::TraceOptions& traces, const simulat
   }
   info.version = PENSTOCK_VERSION;
   return info;
+}
+
+core::Result<std::map<std::string, std::vector<planner::PoolSteps>>> read_schedules(
+    const std::vector<std::string>& policies, const simulation::RunOptions& options) {
+  std::vector<std::string> pools;
+  for (const simulation::PoolSpec& pool : options.pools) pools.push_back(pool.name);
+  std::map<std::string, std::vector<planner::PoolSteps>> schedules;
+  for (const std::string& policy : policies) {
+    if (!is_schedule(policy)) continue;
+    auto read = read_schedule(policy.substr(configuration::kSchedule.size() + 1), pools);
+    if (!read) return tl::make_unexpected(read.error());
+    schedules.emplace(policy, *std::move(read));
+  }
+  return schedules;
 }
 
 // Compares the traffic with the range of the pool's profile, as far as replicas of its role use it.
@@ -95,6 +110,8 @@ core::Result<ReplaySetup> prepare_replay(configuration::Configuration configurat
   if (!options) return tl::make_unexpected(options.error());
   auto planner = make_planner_options(configuration);
   if (!planner) return tl::make_unexpected(planner.error());
+  auto schedules = read_schedules(configuration.policies, *options);
+  if (!schedules) return tl::make_unexpected(schedules.error());
   auto traces = configuration::load_traces(configuration.traces, options->seed);
   if (!traces) return tl::make_unexpected(traces.error());
   std::uint64_t skipped = 0;
@@ -111,8 +128,8 @@ core::Result<ReplaySetup> prepare_replay(configuration::Configuration configurat
     for (const std::string& warning : coverage.warnings)
       info.notes.push_back(fmt::format("profile of the {} pool: {}", pool.name, warning));
   }
-  return ReplaySetup{std::move(configuration), *std::move(workload), *std::move(options),
-                     std::move(info),          *std::move(planner),  uncertainty};
+  return ReplaySetup{std::move(configuration), *std::move(workload),  *std::move(options), std::move(info),
+                     *std::move(planner),      *std::move(schedules), uncertainty};
 }
 
 }  // namespace penstock::replay

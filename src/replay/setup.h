@@ -1,12 +1,14 @@
 // Prepares the simulation of a replay from its configuration.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
 #include "configuration/configuration.h"
 #include "core/result.h"
 #include "planner/penstock/penstock_planner.h"
+#include "planner/policies/policies.h"
 #include "report/run_info.h"
 #include "simulation/run.h"
 #include "workload/request.h"
@@ -17,9 +19,10 @@ struct ReplaySetup {
   configuration::Configuration configuration;
   workload::Workload workload;
   simulation::RunOptions options;
-  report::RunInfo info;               // The caller sets its command.
-  planner::PlannerOptions planner{};  // Options of Penstock's own policy.
-  double uncertainty = 1.0;           // ≥ 1; larger if the traffic exceeds the range of a pool's profile.
+  report::RunInfo info;                                                // The caller sets its command.
+  planner::PlannerOptions planner{};                                   // Options of Penstock's own policy.
+  std::map<std::string, std::vector<planner::PoolSteps>> schedules{};  // By policy: `schedule:FILE`.
+  double uncertainty = 1.0;  // ≥ 1; larger if the traffic exceeds the range of a pool's profile.
 };
 
 // Reads the traces and profiles. Errors: traces, step-time models, and contradictions between them.

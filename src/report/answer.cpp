@@ -13,7 +13,8 @@ namespace {
 
 using decision::RunResult;
 
-constexpr std::string_view kStatic = "static", kPenstock = "penstock", kClairvoyant = "clairvoyant";
+constexpr std::string_view kStatic = "static", kPenstock = "penstock", kClairvoyant = "clairvoyant",
+                           kSchedule = "schedule";
 
 std::string count_of_replicas(std::uint32_t replicas) {
   return fmt::format("{} {}", replicas, replicas == 1 ? "replica" : "replicas");
@@ -128,11 +129,12 @@ Answer answer_of(const Report& report) {
     consider(answer.fixed, choice(fleet, count_of_replicas(fleet.replicas)));
   for (const RankedResult& ranked : rank(report.results)) {
     const RunResult& result = *ranked.result;
-    if (result.policy == kClairvoyant) continue;
+    const std::string_view rule = decision::name_without_settings(result.policy);
+    if (rule == kClairvoyant || rule == kSchedule) continue;
     if (result.policy == kStatic)
       consider(answer.fixed, choice(result, count_of_replicas(result.replicas)));
     else
-      consider(result.policy == kPenstock ? answer.penstock : answer.rule, choice(result, ranked.label));
+      consider(rule == kPenstock ? answer.penstock : answer.rule, choice(result, ranked.label));
   }
   answer.text = text_of(answer, report);
   return answer;

@@ -134,6 +134,22 @@ class Replay(CliTest):
         policies = {result["policy"] for result in self.read_json("out.json")["results"]}
         self.assertLess({"static", "kpa", "apa", "llmd-slo", "dynamo-throughput", "clairvoyant"}, policies)
 
+    def test_settings_of_a_policy_follow_its_name(self):
+        names = ["hpa-rate", "hpa-rate:utilisation=0.3"]
+        done = self.run_program("replay", "built-in", "--policy", ",".join(names), "--max-replicas", "8", "--no-answer",
+                                "--json", "out.json")
+        results = {each["policy"]: each for each in self.read_json("out.json")["results"]}
+        self.assertEqual(set(results), set(names))
+        self.assertGreater(results[names[1]]["gpu_hours"], results[names[0]]["gpu_hours"])
+        self.assertRegex(done.stdout, r"(?m)^hpa-rate:utilisation=0\.3 ")
+
+    def test_a_schedule_of_replicas_is_followed(self):
+        plan = self.write("plan.csv", "time,replicas\n0,1\n10s,3\n20,2\n")
+        self.run_program("replay", self.trace, "--policy", f"schedule:{plan}", "--max-replicas", "4", "--start-up", "0s",
+                         "--json", "out.json", "--report-dir", "reports")
+        (result,) = self.read_json("out.json")["results"]
+        self.assertEqual((result["policy"], result["scaling_actions"]), (f"schedule:{plan}", 2))
+
     def test_static_keeps_the_initial_replicas(self):
         self.run_program("replay", self.trace, "--policy", "static", "--replicas", "3", "--json", "out.json")
         result = self.read_json("out.json")["results"][0]

@@ -11,11 +11,11 @@ namespace {
 class HpaConcurrency final : public PoolwisePolicy<HpaController> {
  public:
   explicit HpaConcurrency(const PolicyContext& context)
-      : PoolwisePolicy("hpa-concurrency", kHpaSyncPeriod), capacity_(context.capacity) {}
+      : PoolwisePolicy("hpa-concurrency", kHpaSyncPeriod),
+        target_requests_(context.settings.get("utilisation", kHpaTargetUtilization) * context.capacity.concurrency) {}
 
  protected:
   PoolDecision decide_pool(core::Instant now, const signals::PoolObservation& pool, HpaController& hpa) override {
-    const double target_requests = kHpaTargetUtilization * capacity_.concurrency;
     const ReadySamples samples = ready_samples(pool, now);
     PodMetric metric;
     metric.known = static_cast<std::uint32_t>(samples.known.size());
@@ -23,17 +23,17 @@ class HpaConcurrency final : public PoolwisePolicy<HpaController> {
     for (const signals::ReplicaObservation* replica : samples.known)
       metric.sum += static_cast<double>(replica->sample->running_requests) + replica->sample->queued_requests;
 
-    const HpaProposal proposal = propose_from_pods(metric, target_requests, pool.target_replicas);
+    const HpaProposal proposal = propose_from_pods(metric, target_requests_, pool.target_replicas);
     PoolDecision decision = hpa.decide(now, pool.target_replicas, bounds_of(pool), proposal);
     if (metric.known > 0) decision.evidence.push_back({"requests_per_replica", metric.sum / metric.known, "requests"});
-    decision.evidence.push_back({"target_per_replica", target_requests, "requests"});
+    decision.evidence.push_back({"target_per_replica", target_requests_, "requests"});
     decision.evidence.push_back({"reporting", static_cast<double>(metric.known), "replicas"});
     decision.evidence.push_back({"missing", static_cast<double>(metric.missing), "replicas"});
     return decision;
   }
 
  private:
-  ReplicaCapacity capacity_;
+  double target_requests_;
 };
 
 }  // namespace

@@ -30,7 +30,9 @@ struct Trigger {
 class KedaTokens final : public PoolwisePolicy<KedaState> {
  public:
   explicit KedaTokens(const PolicyContext& context)
-      : PoolwisePolicy("keda-tokens", kHpaSyncPeriod), capacity_(context.capacity) {}
+      : PoolwisePolicy("keda-tokens", kHpaSyncPeriod),
+        capacity_(context.capacity),
+        utilisation_(context.settings.get("utilisation", kTokenUtilization)) {}
 
  protected:
   PoolDecision decide_pool(core::Instant now, const signals::PoolObservation& pool, KedaState& state) override {
@@ -66,7 +68,7 @@ class KedaTokens final : public PoolwisePolicy<KedaState> {
                                                      : 0.0;
     };
     std::vector<Trigger> triggers;
-    const auto targets = hpa_targets("keda-tokens", capacity_, pool.role).value();
+    const auto targets = token_targets(capacity_, utilisation_, pool.role);
     for (const MetricTarget& target : targets) {
       triggers.push_back({0.0, target.per_replica});
       double& value = triggers.back().value;
@@ -103,6 +105,7 @@ class KedaTokens final : public PoolwisePolicy<KedaState> {
   }
 
   ReplicaCapacity capacity_;
+  double utilisation_;
 };
 
 }  // namespace

@@ -31,7 +31,9 @@ struct KpaState {
 
 class Kpa final : public PoolwisePolicy<KpaState> {
  public:
-  explicit Kpa(const PolicyContext& context) : PoolwisePolicy("kpa", kTick), capacity_(context.capacity) {}
+  explicit Kpa(const PolicyContext& context)
+      : PoolwisePolicy("kpa", kTick),
+        target_requests_(context.settings.get("utilisation", kTargetUtilization) * context.capacity.concurrency) {}
 
  protected:
   PoolDecision decide_pool(core::Instant now, const signals::PoolObservation& pool, KpaState& state) override {
@@ -46,13 +48,12 @@ class Kpa final : public PoolwisePolicy<KpaState> {
     if (!stable) return hold(pool, Reason::kNoData);
     // Only the stable window must contain a value; the average of an empty panic window is zero.
     const double panic = state.concurrency.mean(now, kPanicWindow).value_or(0.0);
-    const double target_requests = kTargetUtilization * capacity_.concurrency;
 
     const double size = std::max(1.0, static_cast<double>(ready));
     const double most = std::ceil(kMaxScaleUpRate * size);
     const double least = std::floor(size / kMaxScaleDownRate);
-    const double stable_proposal = std::ceil(*stable / target_requests);
-    const double panic_proposal = std::ceil(panic / target_requests);
+    const double stable_proposal = std::ceil(*stable / target_requests_);
+    const double panic_proposal = std::ceil(panic / target_requests_);
     update_panic(now, panic_proposal / size >= kPanicThreshold, state);
 
     double proposal = std::clamp(stable_proposal, least, most);
@@ -72,7 +73,7 @@ class Kpa final : public PoolwisePolicy<KpaState> {
     if (decision.limited_by == Limit::kNone) decision.limited_by = rate;
     decision.evidence = {{"stable_concurrency", *stable, "requests"},
                          {"panic_concurrency", panic, "requests"},
-                         {"target_per_replica", target_requests, "requests"},
+                         {"target_per_replica", target_requests_, "requests"},
                          {"ready", static_cast<double>(ready), "replicas"}};
     return decision;
   }
@@ -99,7 +100,7 @@ class Kpa final : public PoolwisePolicy<KpaState> {
     }
   }
 
-  ReplicaCapacity capacity_;
+  double target_requests_;
 };
 
 }  // namespace

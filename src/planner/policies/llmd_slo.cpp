@@ -33,7 +33,11 @@ struct SloState {
 
 class LlmdSlo final : public PoolwisePolicy<SloState> {
  public:
-  explicit LlmdSlo(const PolicyContext& context) : PoolwisePolicy("llmd-slo", kLlmdInterval), slo_(context.slo) {}
+  explicit LlmdSlo(const PolicyContext& context)
+      : PoolwisePolicy("llmd-slo", kLlmdInterval),
+        slo_(context.slo),
+        up_(context.settings.get("up", kScaleUp)),
+        down_(std::min(context.settings.get("down", up_ * kScaleDown / kScaleUp), up_)) {}
 
  protected:
   PoolDecision decide_pool(core::Instant now, const signals::PoolObservation& pool, SloState& state) override {
@@ -58,18 +62,19 @@ class LlmdSlo final : public PoolwisePolicy<SloState> {
   }
 
  private:
-  [[nodiscard]] static double wanted_replicas(const signals::PoolObservation& pool, double pressure) {
+  [[nodiscard]] double wanted_replicas(const signals::PoolObservation& pool, double pressure) const {
     const double size = provisioned(pool);
-    if (pressure > kScaleUp) {
+    if (pressure > up_) {
       // Replicas that are still starting were requested because of the same load.
       const double credit = pool.ready > 0 && pool.ready < size ? pool.ready / size : 1.0;
-      return size + std::ceil(size * (pressure * credit / kScaleUp - 1.0));
+      return size + std::ceil(size * (pressure * credit / up_ - 1.0));
     }
-    if (pressure < kScaleDown) return size - std::floor(size * (1.0 - pressure / kScaleDown));
+    if (pressure < down_) return size - std::floor(size * (1.0 - pressure / down_));
     return size;
   }
 
   signals::SloTarget slo_;
+  double up_, down_;
 };
 
 }  // namespace

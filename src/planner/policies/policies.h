@@ -1,8 +1,12 @@
-// The policies that Penstock's planner is compared with, each with its formula and its source.
+// The policies that Penstock's planner is compared with, each with its formula and its source. The setting
+// `utilisation` replaces U, and `up` and `down` the thresholds of llmd-slo.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <vector>
 
+#include "core/time.h"
 #include "planner/policy.h"
 
 namespace penstock::planner {
@@ -10,13 +14,23 @@ namespace penstock::planner {
 // "static": target' = target. The baseline of every autoscaler.
 [[nodiscard]] std::unique_ptr<Policy> make_static_fleet(const PolicyContext& context);
 
+struct ScheduleStep {
+  core::Duration from{};  // From the start of the run.
+  std::uint32_t replicas = 0;
+};
+using PoolSteps = std::vector<ScheduleStep>;  // In the order of their times, beginning at 0.
+
+// "schedule": follows a list of steps for each pool, within the bounds of the pool. It scores ideas that were computed
+// elsewhere. It is not among policy_names(), because a name does not suffice to make it.
+[[nodiscard]] std::unique_ptr<Policy> make_schedule(std::vector<PoolSteps> pools);
+
 // "hpa-rate": Kubernetes HPA on a Prometheus request rate, as an External metric with an AverageValue target.
-//   rate = arrivals of the last minute / its length, target = 0.8 · capacity.requests_per_s
+//   rate = arrivals of the last minute / its length, target = U · capacity.requests_per_s, U = 0.8
 //   replicas = |1 - rate / (target · N)| <= 0.1 ? N : ceil(rate / target), then HPA's default behaviour
 [[nodiscard]] std::unique_ptr<Policy> make_hpa_rate(const PolicyContext& context);
 
 // "hpa-concurrency": Kubernetes HPA on a Pods metric with an AverageValue target.
-//   value of a pod = running + queued requests, target = 0.8 · capacity.concurrency
+//   value of a pod = running + queued requests, target = U · capacity.concurrency, U = 0.8
 //   ratio = Σ values / (target · pods), replicas = |1 - ratio| <= 0.1 ? current : ceil(ratio · pods)
 // A pod without a value (starting, or not reporting) counts as at the target for scale-down and as idle for scale-up.
 [[nodiscard]] std::unique_ptr<Policy> make_hpa_concurrency(const PolicyContext& context);
@@ -31,7 +45,7 @@ namespace penstock::planner {
 
 // "kpa": Knative Serving's autoscaler on concurrency (pkg/autoscaler/scaling/autoscaler.go), every 2 s.
 //   concurrency = mean over reporting replicas of (running + queued) · ready + requests in front of the pool
-//   stable, panic = its mean over 60 s and over 6 s, target = 0.7 · capacity.concurrency, R = max(1, ready)
+//   stable, panic = its mean over 60 s and over 6 s, target = U · capacity.concurrency, U = 0.7, R = max(1, ready)
 //   d_stable = ceil(stable / target), d_panic = ceil(panic / target), each held in [floor(R / 2), ceil(1000 · R)]
 //   panic mode from the time when ceil(panic / target) / R >= 2 until 60 s after this was last true; then
 //   max(d_stable, d_panic), never lower than before in this panic; otherwise d_stable

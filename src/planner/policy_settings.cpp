@@ -1,0 +1,76 @@
+#include "planner/policy_settings.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <optional>
+#include <string>
+
+#include "decision/policy.h"
+
+namespace penstock::planner {
+
+namespace {
+
+std::optional<double> number(std::string_view text) {
+  double scale = 1.0;
+  if (text.ends_with('%')) {
+    scale = 0.01;
+    text.remove_suffix(1);
+  }
+  double value = 0.0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size() || !std::isfinite(value)) return std::nullopt;
+  return value * scale;
+}
+
+std::string list_of(std::span<const PolicySetting> known) {
+  if (known.empty()) return "it has no settings";
+  std::string text;
+  for (const PolicySetting& setting : known)
+    text += fmt::format("{}{} (from {:g} to {:g}): {}", text.empty() ? "" : "; ", setting.name, setting.least,
+                        setting.most, setting.help);
+  return text;
+}
+
+}  // namespace
+
+double PolicySettings::get(std::string_view setting, double standard) const {
+  for (const auto& [name, value] : values_)
+    if (name == setting) return value;
+  return standard;
+}
+
+bool PolicySettings::contains(std::string_view setting) const {
+  return std::any_of(values_.begin(), values_.end(), [&](const auto& each) { return each.first == setting; });
+}
+
+core::Result<PolicySettings> parse_settings(std::string_view policy, std::span<const PolicySetting> known) {
+  PolicySettings made;
+  const std::string_view name = decision::name_without_settings(policy);
+  std::string_view rest = policy.substr(name.size());
+  while (!rest.empty()) {
+    rest.remove_prefix(1);  // The colon.
+    const std::string_view part = rest.substr(0, rest.find(':'));
+    rest.remove_prefix(part.size());
+    const std::size_t equals = part.find('=');
+    if (equals == std::string_view::npos)
+      return core::invalid_input(std::string{policy}, fmt::format("'{}' is not SETTING=VALUE", part), list_of(known));
+    const std::string_view key = part.substr(0, equals), text = part.substr(equals + 1);
+    const auto* setting =
+        std::find_if(known.data(), known.data() + known.size(), [&](const auto& each) { return each.name == key; });
+    if (setting == known.data() + known.size())
+      return core::invalid_input(std::string{policy}, fmt::format("unknown setting '{}'", key), list_of(known));
+    if (made.contains(key)) return core::invalid_input(std::string{policy}, fmt::format("'{}' is given twice", key));
+    const std::optional<double> value = number(text);
+    if (!value || *value < setting->least || *value > setting->most)
+      return core::invalid_input(std::string{policy}, fmt::format("{} must be a number from {:g} to {:g}, is '{}'", key,
+                                                                  setting->least, setting->most, text));
+    made.set(setting->name, *value);
+  }
+  return made;
+}
+
+}  // namespace penstock::planner

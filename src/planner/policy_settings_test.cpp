@@ -1,0 +1,66 @@
+#include "planner/policy_settings.h"
+
+#include <gtest/gtest.h>
+
+#include "planner/hpa_targets.h"
+#include "planner/planner_testing.h"
+
+namespace penstock::planner {
+namespace {
+
+using testing::Asker;
+using testing::engine;
+using testing::pool_of;
+using testing::with_arrivals;
+
+std::string error_of(std::string_view policy) {
+  const auto settings = settings_of(policy);
+  return settings ? "none" : settings.error().message();
+}
+
+TEST(PolicySettings, TheUtilisationMovesTheTarget) {
+  // A replica carries 2.5 requests/s. At 40 % the target is 1, and 420 a minute are 7: seven replicas instead of four.
+  PolicyContext context;
+  context.capacity.requests_per_s = 2.5;
+  const auto pool = with_arrivals(pool_of(5, engine(0)), 420);
+  EXPECT_EQ(Asker("hpa-rate:utilisation=40%", context).ask(60, pool).target, 7U);
+  EXPECT_EQ(Asker("hpa-rate:utilisation=0.7", context).ask(60, pool).target, 5U);  // 4 is the result of 0.8.
+}
+TEST(PolicySettings, TheThresholdsOfLlmdSloMove) {
+  PolicyContext context;
+  context.slo = {std::chrono::seconds{2}, std::chrono::milliseconds{50}};
+  auto pool = pool_of(4, engine(0));
+  pool.last_minute.ttft.count = 10;
+  pool.last_minute.ttft.p90_ms = 1000.0;  // Half of the target: between 0.40 and 0.55.
+  EXPECT_EQ(Asker("llmd-slo", context).ask(60, pool).target, 4U);
+  Asker lower("llmd-slo:up=0.4:down=0.2", context);
+  for (double now = 60; now <= 120; now += 15) (void)lower.ask(now, pool);  // Its HPA waits for 30 s.
+  EXPECT_DECISION(lower.ask(135, pool), 5, kSloAtRisk, kNone);
+}
+TEST(PolicySettings, AnHpaOfAPolicyHasItsUtilisation) {
+  ReplicaCapacity capacity;
+  capacity.concurrency = 10.0;
+  EXPECT_DOUBLE_EQ(
+      hpa_targets("hpa-concurrency:utilisation=0.5", capacity, signals::Role::kAggregated)->at(0).per_replica, 5.0);
+  capacity.input_tokens_per_s = 1000.0;
+  EXPECT_DOUBLE_EQ(hpa_targets("keda-tokens:utilisation=0.6", capacity, signals::Role::kPrefill)->at(0).per_replica,
+                   600.0);
+  EXPECT_TRUE(has_hpa_targets("keda-tokens:utilisation=0.6"));
+}
+TEST(PolicySettings, ErrorsListTheSettingsOfThePolicy) {
+  EXPECT_EQ(error_of("hpa-rate:utilization=0.6"),
+            "hpa-rate:utilization=0.6: unknown setting 'utilization'; utilisation (from 0.05 to 3): share of the "
+            "load-tested capacity that a replica should carry");
+  EXPECT_EQ(error_of("hpa-rate:utilisation=9"),
+            "hpa-rate:utilisation=9: utilisation must be a number from 0.05 to 3, is '9'");
+  EXPECT_EQ(error_of("hpa-rate:utilisation=nan"),
+            "hpa-rate:utilisation=nan: utilisation must be a number from 0.05 to 3, is 'nan'");
+  EXPECT_EQ(error_of("llmd-slo:up=0.5:up=0.6"), "llmd-slo:up=0.5:up=0.6: 'up' is given twice");
+  EXPECT_EQ(error_of("static:replicas=3"), "static:replicas=3: unknown setting 'replicas'; it has no settings");
+  EXPECT_EQ(error_of("penstock:goal=95%"), "none");
+  EXPECT_NE(error_of("penstock:goal"), "none");
+  EXPECT_FALSE(make_policy("hpa-rate:up=1", {}));
+}
+
+}  // namespace
+}  // namespace penstock::planner
