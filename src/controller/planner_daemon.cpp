@@ -43,9 +43,10 @@ void add_pending(const Fleet& fleet, std::size_t index, decision::Tick& tick) {
   }
 }
 
-std::vector<std::string> pool_names(const DaemonOptions& options) {
-  std::vector<std::string> made;
-  for (const signals::Pool& pool : options.pools) made.push_back(pool.name);
+template <class Value>
+std::vector<Value> of_pools(const DaemonOptions& options, Value signals::Pool::*member) {
+  std::vector<Value> made;
+  for (const signals::Pool& pool : options.pools) made.push_back(pool.*member);
   return made;
 }
 
@@ -55,12 +56,6 @@ void put_bounds_and_prices(std::vector<signals::Pool>& pools, const std::vector<
     pools[pool].max_replicas = others[pool].max_replicas;
     pools[pool].price_per_gpu_hour = others[pool].price_per_gpu_hour;
   }
-}
-
-std::vector<double> prices(const DaemonOptions& options) {
-  std::vector<double> made;
-  for (const signals::Pool& pool : options.pools) made.push_back(pool.price_per_gpu_hour);
-  return made;
 }
 
 // Requests that wait at the gateway for a model; empty: for all models.
@@ -96,10 +91,10 @@ PlannerDaemon::PlannerDaemon(net::Loop& loop, net::Client& client, Fleet& fleet,
       record_(std::move(record)),
       token_costs_(loop.now()),
       traffic_(traffic_options()),
-      control_loop_(policy, prices(options_)),
+      control_loop_(policy, of_pools(options_, &signals::Pool::price_per_gpu_hour)),
       data_since_(loop.now()),
       events_(log),
-      keeper_(options_.policy_store, log, pool_names(options_)),
+      keeper_(options_.policy_store, log, of_pools(options_, &signals::Pool::name)),
       policy_saved_at_(loop.now()) {
   if (options_.leadership == nullptr)
     restore_policy();
@@ -129,7 +124,7 @@ TrafficOptions PlannerDaemon::traffic_options() const {
 void PlannerDaemon::reconfigure(DaemonOptions options, std::unique_ptr<decision::Policy> policy, bool slo_changed) {
   PENSTOCK_ASSERT(options.pools.size() == options_.pools.size(), "pools change with a restart");
   put_bounds_and_prices(options_.pools, options.pools);
-  control_loop_.set_prices(prices(options_));
+  control_loop_.set_prices(of_pools(options_, &signals::Pool::price_per_gpu_hour));
   const bool is_judged_anew = slo_changed || options.model != options_.model;
   options_.model = std::move(options.model);
   options_.slo = std::move(options.slo);

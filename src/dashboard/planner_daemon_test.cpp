@@ -7,103 +7,11 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "controller/live_testing.h"
-#include "dashboard/dashboard_document.h"
-#include "logging/log_testing.h"
+#include "dashboard/planner_daemon_testing.h"
 #include "telemetry/exposition.h"
 
 namespace penstock::dashboard {
 namespace {
-
-using namespace controller;
-
-using Json = nlohmann::json;
-using namespace std::chrono_literals;
-
-class PlannerDaemonTest : public testing::Test {
- protected:
-  PlannerDaemon& open(bool observe_only = false, std::string model = {}) {
-    DaemonOptions options;
-    options.model = std::move(model);
-    signals::Pool pool;
-    pool.name = "chat";
-    pool.max_replicas = 4;
-    pool.price_per_gpu_hour = 2.0;
-    options.pools = {pool};
-    options.observe_only = observe_only;
-    options.gateway = gateway.address();
-    options.gateway_interval = 20ms;
-    options.gateway_timeout = 500ms;
-    options.point_interval = 50ms;
-    options.points_max = 5;
-    options.decisions_max = 3;
-    if (!state_file.empty()) options.policy_store = std::make_shared<PolicyStateFile>(state_file);
-    options.leadership = leadership;
-    options.policy_state_interval = 0ms;
-    daemon.emplace(loop, client, fleet, policy, std::move(options), log,
-                   [this](const decision::DecisionRecord& record) { logged.push_back(record); });
-    return *daemon;
-  }
-  void run_until_decided(int times = 1) {
-    const int before = policy.decided;
-    EXPECT_TRUE(run_until(loop, [&] { return policy.decided >= before + times; }));
-  }
-  [[nodiscard]] Json state() const { return Json::parse(state_document(*daemon, loop.now(), "1.2.3")); }
-  [[nodiscard]] Json points() const { return Json::parse(points_document(*daemon)); }
-
-  // A replica without or with telemetry.
-  static ReplicaView view(const std::optional<signals::EngineSample>& sample) {
-    return {"chat-1",
-            "serving",
-            "http://127.0.0.1:9",
-            core::kStart,
-            {1, signals::ReplicaState::kReady, core::kStart, sample}};
-  }
-  static signals::EngineSample sample() {
-    signals::EngineSample made;
-    made.queued_requests = 3;
-    made.running_requests = 5;
-    made.kv_used_tokens = 25;
-    made.kv_capacity_tokens = 100;
-    made.prompt_tokens_total = 1000;
-    made.prefix_hit_tokens_total = 400;
-    return made;
-  }
-
-  net::Loop loop;
-  ScriptedGateway gateway{loop};
-  net::Client client{loop};
-  ScriptedPolicy policy;
-  ScriptedFleet fleet;
-  std::vector<decision::DecisionRecord> logged;
-  logging::testing::CapturedLog log;
-  std::string state_file;
-  const Leadership* leadership = nullptr;
-  std::optional<PlannerDaemon> daemon;
-};
-
-TEST_F(PlannerDaemonTest, ARestartedPlannerContinuesWhereItStopped) {
-  state_file = testing::TempDir() + "penstock-policy.json";
-  std::filesystem::remove(state_file);
-  open();
-  run_until_decided(3);
-  EXPECT_EQ(log.count(logging::Event::kPolicyState), 0U) << "there is no state yet";
-  const std::size_t records = logged.size();
-  const core::Instant before = policy.seen.now;
-  for (const bool killed : {true, false}) {
-    if (killed) std::filesystem::copy_file(state_file, state_file + ".copy");
-    daemon.reset();
-    if (killed) std::filesystem::rename(state_file + ".copy", state_file);
-    const int decided = std::exchange(policy.decided, 0);
-    open();
-    EXPECT_GE(policy.decided, decided - 1);
-    EXPECT_GE(policy.decided, 3);
-    run_until_decided();
-    EXPECT_GT(policy.seen.now, before);
-    EXPECT_EQ(logged.size(), records) << "the hold is known from before";
-  }
-  EXPECT_EQ(log.lines(logging::Event::kPolicyState), (std::vector<std::string>(2, "policy_state message=restored")));
-}
 
 TEST_F(PlannerDaemonTest, AReloadPutsBoundsSloAndAnotherPolicyInForce) {
   open();

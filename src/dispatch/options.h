@@ -44,7 +44,7 @@ struct Tenant {
   admission::Class traffic_class = admission::Class::kInteractive;
   std::int32_t priority = 0;  // At engines that schedule by priority; lower numbers go first.
   std::optional<Isolation> isolation;
-  bool is_operator = false;  // May see which replica answered, and why.
+  bool is_operator = false;                           // May see which replica answered, and why.
   std::optional<admission::OverloadAction> overload;  // Empty: that of the class.
 };
 

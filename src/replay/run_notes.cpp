@@ -26,7 +26,8 @@ std::vector<std::string> run_notes(std::span<const decision::RunResult> results,
           "to "
           "the maximum at once; a larger maximum, more replicas at the start or a shorter start-up raise both",
           result.policy, report::format_share(result.slo_attainment), report::format_share(goal)));
-    if (result.policy != configuration::kPenstock) others += (others.empty() ? "" : ", ") + result.policy;
+    if (decision::name_without_settings(result.policy) != configuration::kPenstock)
+      others += (others.empty() ? "" : ", ") + result.policy;
   }
   if (const std::string settings = settings_of(planner); !settings.empty() && !others.empty())
     notes.push_back(fmt::format("{} part of the policy {}, and not of {}", settings, configuration::kPenstock, others));
