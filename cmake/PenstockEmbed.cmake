@@ -29,7 +29,8 @@ function(penstock_embed module)
   endforeach()
   set(source "${CMAKE_BINARY_DIR}/embedded/${module}.cpp")
   file(CONFIGURE OUTPUT "${source}" CONTENT "${code}" @ONLY)
-  # OBJECT_DEPENDS: no compiler reports what the assembler reads.
-  set_source_files_properties("${source}" PROPERTIES OBJECT_DEPENDS "${files}" SKIP_PRECOMPILE_HEADERS ON)
+  # OBJECT_DEPENDS: no compiler reports what the assembler reads. Objects of several sources would lose it.
+  set_source_files_properties("${source}" PROPERTIES OBJECT_DEPENDS "${files}" SKIP_PRECOMPILE_HEADERS ON
+                              SKIP_UNITY_BUILD_INCLUSION ON)
   target_sources(penstock_${module} PRIVATE "${source}")
 endfunction()

@@ -218,7 +218,7 @@ class Layout(unittest.TestCase):
 
     def test_the_axis_of_the_trade_off_shows_good_policies_apart(self):
         page = self.show("sample", width=1440, height=900)
-        low, high = page.run("document.getElementById('trade').layout.yaxis.range")
+        low, high = page.run("document.getElementById('chart-trade').layout.yaxis.range")
         self.assertGreaterEqual(low, 70)
         self.assertLessEqual(high, 105)
 

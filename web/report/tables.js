@@ -29,7 +29,7 @@ const SUMMARY = [
     r => overLimit(r.itl_ms.p95, slo.itl_ms)],
   ['', 'goodput/s', 'requests within the SLO per second', r => r.goodput_rps, r => quantity(r.goodput_rps), -1],
   ['', 'GPU-hours', 'from the request for a replica to its end', r => r.gpu_hours, r => quantity(r.gpu_hours), 1],
-  ['', 'GPU cost', 'GPU-hours times price, in USD', r => r.cost, r => quantity(r.cost), 1],
+  ['', 'GPU USD', 'GPU-hours times price, in USD', r => r.cost, r => quantity(r.cost), 1],
   ['', 'cache hits', 'share of prompt tokens', r => r.prefix_hit_ratio, r => share(r.prefix_hit_ratio), -1],
   ['', 'preempted', 'requests that had to start again', r => r.preemptions, r => count(r.preemptions), 1],
   ['', 'failed', 'requests without an answer', r => r.failed, r => count(r.failed), 1, r => r.failed > 0 ? 'bad' : ''],

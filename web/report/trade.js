@@ -49,8 +49,8 @@ function drawTrade() {
   const {policies, fleets} = tradePoints();
   const all = [...policies, ...fleets];
   if (!all.length) return draw('trade', [], {});
-  // Far outliers would squash all good fleets into one line: half of the points and the goal are shown, at least.
-  const lowest = all.map(p => p.y).sort((a, b) => a - b);
+  // Far outliers would squash all good fleets into one line: half of the policies and the goal are shown, at least.
+  const lowest = (policies.length ? policies : fleets).map(p => p.y).sort((a, b) => a - b);
   const middle = lowest[Math.floor((lowest.length - 1) / 2)];
   const low = Math.max(lowest[0], Math.min(middle, 90) - 15);
   const span = Math.max(1, 100 - low);
