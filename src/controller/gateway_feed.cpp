@@ -203,4 +203,14 @@ core::Result<std::vector<GatewayPrefix>> read_prefixes(std::string_view json) {
   return all;
 }
 
+GatewayWaiting GatewayState::waiting_for(std::string_view model) const {
+  GatewayWaiting sum;
+  for (const auto& [name, waiting] : waiting_by_model) {
+    if (!model.empty() && name != model) continue;
+    sum.requests += waiting.requests;
+    sum.oldest_s = std::max(sum.oldest_s, waiting.oldest_s);
+  }
+  return sum;
+}
+
 }  // namespace penstock::controller

@@ -63,6 +63,9 @@ struct GatewayState {
   std::map<std::string, GatewayWaiting> waiting_by_model;  // Models with waiting requests.
   std::uint64_t refused_total = 0;
   std::string json;  // The whole document, for the dashboard.
+
+  // Requests that wait for a model; empty: for all models.
+  [[nodiscard]] GatewayWaiting waiting_for(std::string_view model) const;
 };
 [[nodiscard]] core::Result<GatewayState> read_overview(std::string_view json);
 

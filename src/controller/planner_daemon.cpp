@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <tuple>
 #include <utility>
 
 #include "actuation/pod_scaling.h"
@@ -48,26 +49,6 @@ std::vector<Value> of_pools(const DaemonOptions& options, Value signals::Pool::*
   std::vector<Value> made;
   for (const signals::Pool& pool : options.pools) made.push_back(pool.*member);
   return made;
-}
-
-void put_bounds_and_prices(std::vector<signals::Pool>& pools, const std::vector<signals::Pool>& others) {
-  for (std::size_t pool = 0; pool < pools.size(); ++pool) {
-    pools[pool].min_replicas = others[pool].min_replicas;
-    pools[pool].max_replicas = others[pool].max_replicas;
-    pools[pool].price_per_gpu_hour = others[pool].price_per_gpu_hour;
-  }
-}
-
-// Requests that wait at the gateway for a model; empty: for all models.
-GatewayWaiting waiting_at(const std::optional<GatewayState>& gateway, const std::string& wanted_model) {
-  GatewayWaiting sum;
-  if (!gateway) return sum;
-  for (const auto& [model, waiting] : gateway->waiting_by_model) {
-    if (!wanted_model.empty() && model != wanted_model) continue;
-    sum.requests += waiting.requests;
-    sum.oldest_s = std::max(sum.oldest_s, waiting.oldest_s);
-  }
-  return sum;
 }
 
 // Empty for a response that can be read.
@@ -123,7 +104,12 @@ TrafficOptions PlannerDaemon::traffic_options() const {
 
 void PlannerDaemon::reconfigure(DaemonOptions options, std::unique_ptr<decision::Policy> policy, bool slo_changed) {
   PENSTOCK_ASSERT(options.pools.size() == options_.pools.size(), "pools change with a restart");
-  put_bounds_and_prices(options_.pools, options.pools);
+  for (std::size_t i = 0; i < options_.pools.size(); ++i) {
+    const signals::Pool& made = options.pools[i];
+    signals::Pool& pool = options_.pools[i];
+    std::tie(pool.min_replicas, pool.max_replicas, pool.price_per_gpu_hour) =
+        std::tie(made.min_replicas, made.max_replicas, made.price_per_gpu_hour);
+  }
   control_loop_.set_prices(of_pools(options_, &signals::Pool::price_per_gpu_hour));
   const bool is_judged_anew = slo_changed || options.model != options_.model;
   options_.model = std::move(options.model);
@@ -275,7 +261,7 @@ signals::Observation PlannerDaemon::observe(core::Instant now) {
   const auto entry = role_of(false);
   const auto decode = role_of(true);
   traffic_.fill(*entry, decode == seen.pools.end() ? nullptr : &*decode, now);
-  const GatewayWaiting waits = waiting_at(gateway_, options_.model);
+  const GatewayWaiting waits = gateway_ ? gateway_->waiting_for(options_.model) : GatewayWaiting{};
   entry->unrouted_requests = waits.requests;
   entry->detail->oldest_unrouted_age = core::from_seconds(waits.oldest_s);
   return seen;

@@ -8,6 +8,8 @@
 namespace penstock::dashboard {
 namespace {
 
+using namespace controller;
+
 TEST_F(PlannerDaemonTest, ARestartedPlannerContinuesWhereItStopped) {
   state_file = testing::TempDir() + "penstock-policy.json";
   std::filesystem::remove(state_file);

@@ -13,6 +13,11 @@
 namespace penstock::dashboard {
 namespace {
 
+using namespace controller;
+
+using Json = nlohmann::json;
+using namespace std::chrono_literals;
+
 TEST_F(PlannerDaemonTest, AReloadPutsBoundsSloAndAnotherPolicyInForce) {
   open();
   run_until_decided(2);

@@ -17,15 +17,10 @@
 
 namespace penstock::dashboard {
 
-using namespace controller;
-
-using Json = nlohmann::json;
-using namespace std::chrono_literals;
-
 class PlannerDaemonTest : public testing::Test {
  protected:
-  PlannerDaemon& open(bool observe_only = false, std::string model = {}) {
-    DaemonOptions options;
+  controller::PlannerDaemon& open(bool observe_only = false, std::string model = {}) {
+    controller::DaemonOptions options;
     options.model = std::move(model);
     signals::Pool pool;
     pool.name = "chat";
@@ -34,27 +29,29 @@ class PlannerDaemonTest : public testing::Test {
     options.pools = {pool};
     options.observe_only = observe_only;
     options.gateway = gateway.address();
-    options.gateway_interval = 20ms;
-    options.gateway_timeout = 500ms;
-    options.point_interval = 50ms;
+    options.gateway_interval = std::chrono::milliseconds{20};
+    options.gateway_timeout = std::chrono::milliseconds{500};
+    options.point_interval = std::chrono::milliseconds{50};
     options.points_max = 5;
     options.decisions_max = 3;
-    if (!state_file.empty()) options.policy_store = std::make_shared<PolicyStateFile>(state_file);
+    if (!state_file.empty()) options.policy_store = std::make_shared<controller::PolicyStateFile>(state_file);
     options.leadership = leadership;
-    options.policy_state_interval = 0ms;
+    options.policy_state_interval = std::chrono::milliseconds{0};
     daemon.emplace(loop, client, fleet, policy, std::move(options), log,
                    [this](const decision::DecisionRecord& record) { logged.push_back(record); });
     return *daemon;
   }
   void run_until_decided(int times = 1) {
     const int before = policy.decided;
-    EXPECT_TRUE(run_until(loop, [&] { return policy.decided >= before + times; }));
+    EXPECT_TRUE(controller::run_until(loop, [&] { return policy.decided >= before + times; }));
   }
-  [[nodiscard]] Json state() const { return Json::parse(state_document(*daemon, loop.now(), "1.2.3")); }
-  [[nodiscard]] Json points() const { return Json::parse(points_document(*daemon)); }
+  [[nodiscard]] nlohmann::json state() const {
+    return nlohmann::json::parse(state_document(*daemon, loop.now(), "1.2.3"));
+  }
+  [[nodiscard]] nlohmann::json points() const { return nlohmann::json::parse(points_document(*daemon)); }
 
   // A replica without or with telemetry.
-  static ReplicaView view(const std::optional<signals::EngineSample>& sample) {
+  static controller::ReplicaView view(const std::optional<signals::EngineSample>& sample) {
     return {"chat-1",
             "serving",
             "http://127.0.0.1:9",
@@ -73,15 +70,15 @@ class PlannerDaemonTest : public testing::Test {
   }
 
   net::Loop loop;
-  ScriptedGateway gateway{loop};
+  controller::ScriptedGateway gateway{loop};
   net::Client client{loop};
-  ScriptedPolicy policy;
-  ScriptedFleet fleet;
+  controller::ScriptedPolicy policy;
+  controller::ScriptedFleet fleet;
   std::vector<decision::DecisionRecord> logged;
   logging::testing::CapturedLog log;
   std::string state_file;
-  const Leadership* leadership = nullptr;
-  std::optional<PlannerDaemon> daemon;
+  const controller::Leadership* leadership = nullptr;
+  std::optional<controller::PlannerDaemon> daemon;
 };
 
 }  // namespace penstock::dashboard
