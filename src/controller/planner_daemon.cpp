@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
-#include <tuple>
 #include <utility>
 
 #include "actuation/pod_scaling.h"
@@ -49,6 +48,14 @@ std::vector<Value> of_pools(const DaemonOptions& options, Value signals::Pool::*
   std::vector<Value> made;
   for (const signals::Pool& pool : options.pools) made.push_back(pool.*member);
   return made;
+}
+
+void put_bounds_and_prices(std::vector<signals::Pool>& pools, const std::vector<signals::Pool>& others) {
+  for (std::size_t pool = 0; pool < pools.size(); ++pool) {
+    pools[pool].min_replicas = others[pool].min_replicas;
+    pools[pool].max_replicas = others[pool].max_replicas;
+    pools[pool].price_per_gpu_hour = others[pool].price_per_gpu_hour;
+  }
 }
 
 // Empty for a response that can be read.
@@ -104,12 +111,7 @@ TrafficOptions PlannerDaemon::traffic_options() const {
 
 void PlannerDaemon::reconfigure(DaemonOptions options, std::unique_ptr<decision::Policy> policy, bool slo_changed) {
   PENSTOCK_ASSERT(options.pools.size() == options_.pools.size(), "pools change with a restart");
-  for (std::size_t i = 0; i < options_.pools.size(); ++i) {
-    const signals::Pool& made = options.pools[i];
-    signals::Pool& pool = options_.pools[i];
-    std::tie(pool.min_replicas, pool.max_replicas, pool.price_per_gpu_hour) =
-        std::tie(made.min_replicas, made.max_replicas, made.price_per_gpu_hour);
-  }
+  put_bounds_and_prices(options_.pools, options.pools);
   control_loop_.set_prices(of_pools(options_, &signals::Pool::price_per_gpu_hour));
   const bool is_judged_anew = slo_changed || options.model != options_.model;
   options_.model = std::move(options.model);
@@ -283,13 +285,10 @@ void PlannerDaemon::tick() {
   if (awaits_gateway() || restores_policy_ || is_ending_) return;
   const TickTimer timer{tick_times_};
   signals::Observation seen = observe(loop_.now());
-  if (!has_led_) {
-    decision::Tick held = control_loop_.follow(seen, followed_because());
-    return take_tick(std::move(held), std::move(seen));
-  }
   // Missing traffic looks like no traffic: the policy must not see it.
-  if (!signals::can_decide(data_)) {
-    decision::Tick held = control_loop_.hold(seen, unknown_because());
+  if (!has_led_ || !signals::can_decide(data_)) {
+    decision::Tick held =
+        has_led_ ? control_loop_.hold(seen, unknown_because()) : control_loop_.follow(seen, followed_because());
     return take_tick(std::move(held), std::move(seen));
   }
   const core::Instant from =
