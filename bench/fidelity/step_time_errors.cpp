@@ -127,6 +127,7 @@ std::string repeated_section(std::span<const SiliconRow> rows) {
       const double ratio = quantile(values, 1.0) / quantile(values, 0.0);
       if (ratio > 1.01) ratios.push_back(ratio);
     }
+    if (ratios.empty()) return;
     const auto above = [&](double bound) {
       return std::count_if(ratios.begin(), ratios.end(), [&](double ratio) { return ratio > bound; });
     };
