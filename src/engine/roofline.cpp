@@ -62,15 +62,20 @@ Roofline::Roofline(const RooflineSpec& spec, const RooflineEfficiency& efficienc
 
   const double nodes = std::ceil(gpus / gpu.node_gpus);
   const double link_bytes_per_ms = gpu.interconnect_gb_per_s * 1e6, network_bytes_per_ms = kNetworkGbPerS * 1e6;
-  const double reduce_bytes_per_ms = std::min(link_bytes_per_ms * efficiency.interconnect,
-                                              nodes > 1.0 ? network_bytes_per_ms * kExchangeEfficiency : 1e18);
-  const double latency_ms = model.layers * (nodes > 1.0 ? kNetworkLatencyMs : kReduceLatencyMs);
+  const auto layers_latency_ms = [&](double members) {
+    return model.layers * (members > gpu.node_gpus ? kNetworkLatencyMs : kReduceLatencyMs);
+  };
   const double hidden = static_cast<double>(model.layers) * model.hidden;
   // Of 16-bit activations; a ring sends them twice.
-  const auto ring = [&](double members) { return 4.0 * hidden * (members - 1.0) / members / reduce_bytes_per_ms; };
+  const auto ring = [&](double members) {
+    double bytes_per_ms_of_link = link_bytes_per_ms * efficiency.interconnect;
+    if (members > gpu.node_gpus)
+      bytes_per_ms_of_link = std::min(bytes_per_ms_of_link, network_bytes_per_ms * kExchangeEfficiency);
+    return 4.0 * hidden * (members - 1.0) / members / bytes_per_ms_of_link;
+  };
   if (rank_gpus > 1.0) {
     rank_token_ms_ = ring(rank_gpus);
-    reduce_ms_ += latency_ms;
+    reduce_ms_ += layers_latency_ms(rank_gpus);
   }
   if (ranks > 1.0 && model.is_mixture()) {
     // Expected number of other holders of a token's experts, which are chosen uniformly. A token passes the network
@@ -81,10 +86,10 @@ Roofline::Roofline(const RooflineSpec& spec, const RooflineEfficiency& efficienc
     const double bytes = hidden * (kv_element_bytes(spec.precision) + 2.0) / gpus / kExchangeEfficiency;
     all_token_ms_ = bytes * others(gpus) / link_bytes_per_ms;
     if (nodes > 1.0) all_token_ms_ += bytes * others(nodes) / network_bytes_per_ms;
-    reduce_ms_ += 2.0 * latency_ms;
+    reduce_ms_ += 2.0 * layers_latency_ms(gpus);
   } else if (gpus > 1.0) {
     all_token_ms_ = ring(gpus);
-    reduce_ms_ += latency_ms;
+    reduce_ms_ += layers_latency_ms(gpus);
   }
   overhead_ms_ = model.layers * efficiency.layer_overhead_us * 1e-3;
   sequence_ms_ = efficiency.sequence_overhead_us * 1e-3;

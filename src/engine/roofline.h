@@ -43,8 +43,8 @@ struct RooflineSpec {
 // added because their kernels are compute-bound. A mixture of experts reads the share of experts that b + n tokens use.
 // There are 2 all-reduces per layer, each with a ring's bytes over the interconnect's rate × efficiency plus 2 µs. GPUs
 // of several nodes communicate at the rate of the network, and with 20 µs.
-// With attention ranks, b/r sequences and n/r prompt tokens are computed by the tp/r GPUs of each rank r, and the
-// all-reduce after attention is among these. Experts stay distributed over all GPUs: the all-reduce after them becomes
+// With r attention ranks, each has tp/r GPUs, which compute b/r sequences and n/r prompt tokens and share the
+// all-reduce after attention. Experts stay distributed over all GPUs: the all-reduce after them becomes
 // an all-to-all, in which a token's activations go to and return from the other GPUs that have one of its experts. The
 // ranks compute prompts in the same steps; measured engines do, as docs/step-time.md shows. Fewer sequences than ranks
 // leave ranks idle.

@@ -151,6 +151,15 @@ TEST(Roofline, RanksOfSeveralGpusReduceAmongThemselves) {
   EXPECT_NEAR(reduce_ms("0.5") - reduce_ms("1"), (64.0 * 7 / 8 + 16.0 * 1 / 2) * ring_bytes / 450e6, 1e-6);
 }
 
+TEST(Roofline, ARankWithinANodeReducesThere) {
+  // Two ranks of 8 GPUs on two nodes: only the ring of all 16 after the feed-forward layers passes the network.
+  const std::string settings = ",precision=fp8,layer_us=0,sequence_us=0,bandwidth=1,compute=1,interconnect=1";
+  const double two_nodes = decode_ms(parsed("llama-3.1-70b,b200,tp=16,attention_ranks=2" + settings), 64, 1000);
+  const double rack =
+      decode_ms(parsed("llama-3.1-70b,b200,tp=16,attention_ranks=2,gpu_interconnect_gb_s=42.5" + settings), 64, 1000);
+  EXPECT_NEAR(rack - two_nodes, 32.0 * 4 * 80 * 8192 * 7 / 8 * (1 / 42.5e6 - 1 / 900e6), 1e-6);
+}
+
 TEST(Roofline, GpusOfSeveralNodesCommunicateByTheNetwork) {
   const std::string settings = ",precision=fp8,layer_us=0,sequence_us=0,bandwidth=1,compute=1,interconnect=1";
   const double one_node = prefill_ms(parsed("llama-3.1-70b,gb200,tp=16" + settings), 4000);
