@@ -222,10 +222,12 @@ class RandomOverload {
 
   void step() {
     now_ += milliseconds{random_.below(400)};
-    if (random_.below(3) != 0)
+    if (random_.below(3) != 0) {
       arrive();
-    else if (!open_.empty())
+      if (random_.below(2) == 0) return;  // The next tick is later.
+    } else if (!open_.empty()) {
       end();
+    }
     pump();
   }
 
