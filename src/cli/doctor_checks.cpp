@@ -24,7 +24,7 @@ namespace {
 using connect::ApiCall, connect::ApiReason;
 
 constexpr core::Duration kTimeout = std::chrono::seconds{5};
-constexpr std::int64_t kDayS = 86'400;
+constexpr std::int64_t kHourS = 3'600, kDayS = 24 * kHourS;
 constexpr std::size_t kFileBytesMax = 1024 * 1024;
 
 ApiCall review_of(const deployment::AccessRule& rule, const std::string& verb, const std::string& name,
@@ -86,9 +86,12 @@ Finding finding_of_end(std::string what, std::int64_t end, std::int64_t now) {
   const auto date = static_cast<std::time_t>(end);
   const std::string day = fmt::format("{:%Y-%m-%d %H:%M} UTC", fmt::gmtime(date));
   if (end <= now) return {std::move(what), Finding::State::kMissing, "has expired on " + day + "; renew it"};
-  const std::int64_t days = (end - now) / kDayS;
-  return {std::move(what), Finding::State::kPresent,
-          days < 7 ? fmt::format("until {}, in {} days", day, days) : "until " + day};
+  const std::int64_t left = end - now;
+  if (left >= 7 * kDayS) return {std::move(what), Finding::State::kPresent, "until " + day};
+  const auto [unit, seconds] = left < 2 * kHourS  ? std::pair{"min", std::int64_t{60}}
+                               : left < 2 * kDayS ? std::pair{"h", kHourS}
+                                                  : std::pair{"days", kDayS};
+  return {std::move(what), Finding::State::kPresent, fmt::format("until {}, in {} {}", day, left / seconds, unit)};
 }
 
 }  // namespace
