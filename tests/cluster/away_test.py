@@ -27,7 +27,7 @@ class Away(PodsThatServe):
         began = time.monotonic()
         while time.monotonic() < began + seconds:
             # Without the API server no gateway would see the mark of a pod, so nothing drains.
-            self.assertEqual(self.phases(gateway), ["serving"] * 3)
+            self.assertEqual(self.phases(gateway), ["serving"] * 3, f"{time.monotonic() - began:.1f} s: {planner.log()[-3000:]}")
             time.sleep(0.5)
         planner.target(4)
         time.sleep(2)
