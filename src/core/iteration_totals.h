@@ -21,6 +21,16 @@ struct IterationSums {
   }
 };
 
+// One iteration of an engine.
+struct Iteration {
+  Duration time{};
+  std::uint32_t prefill_requests = 0;
+  std::uint64_t prefill_new_tokens = 0;
+  std::uint64_t prefill_context_tokens = 0;  // Tokens of the same prompts that were in the cache before.
+  std::uint32_t decode_sequences = 0;        // Sequences that had their first token before.
+  std::uint64_t decode_context_tokens = 0;   // Σ of their lengths.
+};
+
 // The totals of one engine since it started. They are all zero if the engine reports no iterations.
 struct IterationTotals {
   IterationSums prefill;  // iterations that computed prompt tokens, whether or not they also decoded

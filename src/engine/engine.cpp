@@ -123,10 +123,7 @@ std::optional<std::uint32_t> Engine::cancel(std::uint32_t request, core::Instant
   return generated;
 }
 
-std::uint64_t Engine::steps_done(core::Instant now) const {
-  IterationTotals ignored;
-  return in_pass_ ? run_.add_done(timer_, now, ignored) : 0;
-}
+std::uint64_t Engine::steps_done(core::Instant now) const { return in_pass_ ? run_.steps_done(timer_, now) : 0; }
 
 EngineState Engine::state(core::Instant now) const {
   EngineState state;
@@ -135,6 +132,7 @@ EngineState Engine::state(core::Instant now) const {
   add_cache(cache_, config_.block_tokens, state);
   add_totals(totals_, state);
   const std::uint64_t done = in_pass_ ? run_.add_done(timer_, now, state.iterations) : 0;
+  state.last_iteration = done > 0 ? run_.last_of(timer_, done) : done_run_.last_of(timer_, done_run_.steps);
   state.running = sequences_.running();
   if (prefilling_ != kNoSlot)
     state.inflight_prefill_tokens = sequences_[prefilling_].known - sequences_[prefilling_].computed;

@@ -55,17 +55,16 @@ struct EngineTotals {
 struct EngineState {
   std::uint32_t waiting = 0, running = 0;
   std::uint32_t preempted = 0;  // Waiting sequences that were preempted.
-  std::uint64_t waiting_prefill_tokens = 0;
+  std::uint64_t waiting_prefill_tokens = 0, inflight_prefill_tokens = 0;
   double waiting_prefill_squared = 0.0;  // Sum of the squares of the waiting prompts' lengths.
-  std::uint64_t inflight_prefill_tokens = 0;
-  std::uint64_t decoding_kv_tokens = 0;
-  std::uint64_t preempted_kv_tokens = 0;
+  std::uint64_t decoding_kv_tokens = 0, preempted_kv_tokens = 0;
   std::uint64_t active_kv_tokens = 0, total_kv_tokens = 0;
   std::uint64_t prompt_tokens = 0, prefix_hit_tokens = 0, generated_tokens = 0;
   std::uint64_t completed = 0, preemptions = 0, evictions = 0, steps = 0;
   double batch_merge_efficiency = 0.0;  // Mean share of sequence slots that were filled, over all steps.
   core::Instant oldest_waiting = core::kNever;
-  IterationTotals iterations;  // Totals of the steps above.
+  IterationTotals iterations;               // Totals of the steps above.
+  std::optional<Iteration> last_iteration;  // Empty before the first one has ended.
 };
 
 // Advances from one iteration boundary to the next. Consecutive iterations that change nothing but lengths are merged
@@ -152,7 +151,7 @@ class Engine {
   void preempt(Slot slot);
 
   const EngineConfig config_;
-  bool merge_steps_, hold_ = false, follow_ = false;
+  bool merge_steps_, hold_ = false, follow_ = false, in_pass_ = false;
 
   KvCache cache_;
   WaitingQueue waiting_;
@@ -174,9 +173,8 @@ class Engine {
   PrefillBacklog backlog_;
   std::uint64_t preempted_kv_tokens_ = 0;
   IterationDetail last_iteration_;
-  bool in_pass_ = false;
   core::Instant pass_start_;
-  IterationRun run_;
+  IterationRun run_, done_run_;  // The current and the last completed run.
   core::Instant next_event_ = core::kNever;
   double slow_factor_ = 1.0;  // Of iterations that begin later.
   core::Instant hung_until_;  // No iteration begins earlier.

@@ -197,7 +197,7 @@ void Engine::cut_run(core::Instant now) {
 
 void Engine::end_pass(core::Instant now, std::vector<EngineEvent>& events) {
   if (!decode_waits_) end_decodes(now);
-  add_run(iterations_, run_.shape, run_.steps, run_.time);
+  done_run_ = run_.add_to(iterations_);
   totals_.filled_slots += joining_.size();
   if (follow_) last_iteration_ = run_.detail(sequences_, decoding_.step(), decode_waits_);
   if (!cancelled_.empty()) abort_cancelled();

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 
 #include "core/time.h"
 #include "engine/iteration_timer.h"
@@ -62,6 +63,27 @@ struct IterationRun {
     if (done > 0)
       add_run(totals, shape, done, last_is_over ? part.time : part.time - timer.last_step(shape, part.steps));
     return done;
+  }
+  [[nodiscard]] std::uint64_t steps_done(const IterationTimer& timer, core::Instant now) const {
+    IterationTotals ignored;
+    return add_done(timer, now, ignored);
+  }
+  // Adds the completed run to the totals.
+  const IterationRun& add_to(IterationTotals& totals) const {
+    add_run(totals, shape, steps, time);
+    return *this;
+  }
+  // The last of the first `done` iterations; empty for 0.
+  [[nodiscard]] std::optional<Iteration> last_of(const IterationTimer& timer, std::uint64_t done) const {
+    if (done == 0) return std::nullopt;
+    Iteration last{time,
+                   shape.prefill_requests,
+                   shape.prefill_new_tokens,
+                   shape.prefill_context_tokens,
+                   shape.decode_sequences,
+                   shape.decode_context_tokens + shape.decode_sequences * (done - 1)};
+    if (steps > 1) last.time = timer.last_step(shape, static_cast<std::uint32_t>(done));
+    return last;
   }
   // The run of one iteration as seen at its end, after which `step` steps are done. With `decode_waits` no sequence
   // decoded. O(running sequences).

@@ -9,6 +9,7 @@
 
 namespace penstock::engine {
 
+using core::Iteration;
 using core::IterationSums;
 using core::IterationTotals;
 

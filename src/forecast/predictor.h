@@ -52,6 +52,7 @@ struct PredictorOptions {
   double q_level = 1.0;
   double q_trend = 0.1;
   double r = 10.0;
+  double initial_variance = 0.0;  // Of the level and of the trend before the first sample; 0: from the three above.
   core::Duration memory = std::chrono::minutes{30};  // Half-life of errors in "auto".
 };
 

@@ -54,6 +54,10 @@ constexpr std::array kPolicies{
           make_dynamo_latency},
     Entry{"dynamo-load", "NVIDIA Dynamo planner, target load: 8,192 queued tokens or 80 % KV up, 512 or 40 % down",
           make_dynamo_load},
+    Entry{"dynamo-sla", "NVIDIA Dynamo planner, target sla: estimated TTFT and ITL of engines, floor from a forecast",
+          make_dynamo_sla},
+    Entry{"dynamo-sla-load", "the same without the forecast: estimated TTFT and ITL, one replica a step",
+          make_dynamo_sla_load},
 };
 
 [[nodiscard]] const Entry* find(std::string_view name) {

@@ -21,6 +21,7 @@ signals::EngineSample sample_of(const engine::EngineState& state, core::Instant 
   sample.oldest_queued_age = state.oldest_waiting == core::kNever ? core::Duration{} : now - state.oldest_waiting;
   sample.batch_merge_efficiency = state.batch_merge_efficiency;
   sample.iterations = state.iterations;
+  sample.last_iteration = state.last_iteration;
   return sample;
 }
 

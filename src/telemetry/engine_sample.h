@@ -42,6 +42,7 @@ struct EngineSample {
   std::optional<core::Duration> oldest_queued_age;  // 0 when no request waits
   std::optional<double> batch_merge_efficiency;  // mean share of sequence slots filled when stepping, since the start
   core::IterationTotals iterations;
+  std::optional<core::Iteration> last_iteration;  // not saved: policies read that of the latest sample only
   // Histograms in seconds: gaps between tokens, times from scheduling to the first token, times to the first token.
   std::optional<HistogramTotals> itl_s, prefill_s, ttft_s;
   std::optional<std::uint64_t> iterations_total;  // engines that report `iterations` need not report it

@@ -86,6 +86,7 @@ class ForwardPassTotals {
   [[nodiscard]] core::Instant received_at() const { return received_at_; }  // Time of the last message.
   [[nodiscard]] const ForwardPassMetrics& last() const { return *last_; }   // Requires has_messages().
   [[nodiscard]] const core::IterationTotals& iterations() const { return iterations_; }
+  [[nodiscard]] const std::optional<core::Iteration>& last_iteration() const { return last_iteration_; }
   [[nodiscard]] std::uint64_t messages() const {
     return messages_;
   }                                                           // Includes heartbeats, excludes repeated messages.
@@ -96,6 +97,7 @@ class ForwardPassTotals {
   std::optional<ForwardPassMetrics> last_;
   core::Instant received_at_;
   core::IterationTotals iterations_;
+  std::optional<core::Iteration> last_iteration_;
   std::uint64_t messages_ = 0, lost_ = 0, restarts_ = 0;
 };
 

@@ -51,6 +51,23 @@ void add_iteration(core::IterationTotals& totals, const ForwardPassMetrics& mess
   totals.prefill_attention_pairs += fresh * (before / requests + (fresh / requests + 1.0) / 2.0);
 }
 
+core::Iteration iteration_of(const ForwardPassMetrics& message) {
+  const ScheduledRequests& scheduled = message.scheduled_requests;
+  return {core::from_seconds(message.wall_time), scheduled.num_prefill_requests, scheduled.sum_prefill_tokens,
+          scheduled.sum_prefill_kv_tokens,       scheduled.num_decode_requests,  scheduled.sum_decode_kv_tokens};
+}
+
+// The ranks of a worker compute one iteration together.
+void join(std::optional<core::Iteration>& joint, const core::Iteration& rank) {
+  if (!joint) joint.emplace();
+  joint->time = std::max(joint->time, rank.time);
+  joint->prefill_requests += rank.prefill_requests;
+  joint->prefill_new_tokens += rank.prefill_new_tokens;
+  joint->prefill_context_tokens += rank.prefill_context_tokens;
+  joint->decode_sequences += rank.decode_sequences;
+  joint->decode_context_tokens += rank.decode_context_tokens;
+}
+
 // Sums the last messages of all ranks.
 struct Gauges {
   std::uint64_t queued = 0, running = 0;
@@ -60,6 +77,7 @@ struct Gauges {
   bool has_kv = true;
   core::Instant received_at = core::kNever;  // Time of the oldest message.
   core::IterationTotals iterations;
+  std::optional<core::Iteration> last_iteration;
 
   void add(const ForwardPassTotals& rank) {
     const ScheduledRequests& scheduled = rank.last().scheduled_requests;
@@ -75,6 +93,7 @@ struct Gauges {
     kv_capacity_tokens += rank.last().kv_capacity_tokens.value_or(0);
     received_at = std::min(received_at, rank.received_at());
     add_totals(iterations, rank.iterations());
+    if (rank.last_iteration()) join(last_iteration, *rank.last_iteration());
   }
 };
 
@@ -96,8 +115,10 @@ void ForwardPassTotals::add(const ForwardPassMetrics& message, core::Instant rec
   last_ = message;
   const ScheduledRequests& scheduled = message.scheduled_requests;
   // A message without a duration shows no speed; Dynamo sends such messages if it missed the scheduling time.
-  if (message.wall_time > 0.0 && (scheduled.num_prefill_requests > 0 || scheduled.num_decode_requests > 0))
+  if (message.wall_time > 0.0 && (scheduled.num_prefill_requests > 0 || scheduled.num_decode_requests > 0)) {
     add_iteration(iterations_, message);
+    last_iteration_ = iteration_of(message);
+  }
 }
 
 bool apply_forward_pass(std::span<const ForwardPassTotals> ranks, EngineSample& sample) {
@@ -122,6 +143,7 @@ bool apply_forward_pass(std::span<const ForwardPassTotals> ranks, EngineSample& 
     sample.kv_capacity_tokens = gauges.kv_capacity_tokens;
   }
   sample.iterations = gauges.iterations;
+  sample.last_iteration = gauges.last_iteration;
   return true;
 }
 

@@ -15,13 +15,14 @@ KalmanModel::KalmanModel(const PredictorOptions& options) {
   q_level_ = options.q_level * minutes;
   q_trend_ = options.q_trend * minutes * minutes * minutes;
   r_ = options.r / minutes;
+  initial_variance_ = options.initial_variance;
 }
 
 void KalmanModel::update(const Point& point) {
   if (points_ == 0) {
     level_ = point.value;
-    p_level_ = r_;
-    p_trend_ = q_trend_ + q_level_;
+    p_level_ = initial_variance_ > 0.0 ? initial_variance_ : r_;
+    p_trend_ = initial_variance_ > 0.0 ? initial_variance_ : q_trend_ + q_level_;
   } else {
     const std::int64_t steps = std::min(point.step - last_step_, kPredictionsMax);
     for (std::int64_t i = 0; i < steps; ++i) predict();

@@ -31,7 +31,7 @@ class KalmanModel final : public Model {
  private:
   void predict();
 
-  double q_level_, q_trend_, r_;
+  double q_level_, q_trend_, r_, initial_variance_;
   double level_ = 0.0, trend_ = 0.0;
   double p_level_ = 0.0, p_both_ = 0.0, p_trend_ = 0.0;  // Covariance of the state.
   std::int64_t last_step_ = 0;

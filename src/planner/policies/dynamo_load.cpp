@@ -3,12 +3,11 @@
 #include <algorithm>
 
 #include "planner/bounds.h"
+#include "planner/policies/dynamo_loop.h"
 
 namespace penstock::planner {
 
 namespace {
-
-constexpr core::Duration kLoadInterval = std::chrono::seconds{5};
 
 struct Thresholds {
   double queue_up;         // Share of the context length at which the pool grows.
@@ -44,8 +43,6 @@ constexpr Thresholds kLoad{8192.0, 512.0, 0.8, 0.4, true};
   return loads;
 }
 
-[[nodiscard]] bool scaling(const signals::PoolObservation& pool) { return pool.target_replicas != pool.ready; }
-
 class DynamoLoad final : public Policy {
  public:
   DynamoLoad(std::string_view name, const Thresholds& thresholds, const PolicyContext& context)
@@ -54,37 +51,28 @@ class DynamoLoad final : public Policy {
         context_length_(thresholds.inclusive ? 1.0 : static_cast<double>(context.context_length)) {}
 
   [[nodiscard]] std::string_view name() const override { return name_; }
-  [[nodiscard]] core::Duration interval() const override { return kLoadInterval; }
+  [[nodiscard]] core::Duration interval() const override { return kDynamoLoadInterval; }
 
   [[nodiscard]] Decision decide(const signals::Observation& observation) override {
     std::vector<std::vector<double>> loads;
-    Partner partner;
+    DynamoPartner partner;
     for (const signals::PoolObservation& pool : observation.pools) {
       loads.push_back(loads_of(pool, context_length_));
-      if (pool.role == signals::Role::kAggregated) continue;
-      partner.scaling |= scaling(pool);
-      partner.incomplete |= !loads.back().empty() && loads.back().size() != pool.ready;
+      partner.add(pool, loads.back().size());
     }
     Decision decision;
     for (std::size_t i = 0; i < observation.pools.size(); ++i) {
       const signals::PoolObservation& pool = observation.pools[i];
-      const Partner none;
-      decision.pools.push_back(decide_pool(pool, loads[i], pool.role == signals::Role::kAggregated ? none : partner));
+      decision.pools.push_back(decide_pool(pool, loads[i], partner.of(pool)));
       decision.pools.back().evidence = evidence_of(pool, loads[i]);
     }
     return decision;
   }
 
  private:
-  // Returns why a prefill or decode pool must wait for the other one.
-  struct Partner {
-    bool scaling = false;
-    bool incomplete = false;
-  };
-
   [[nodiscard]] PoolDecision decide_pool(const signals::PoolObservation& pool, const std::vector<double>& loads,
-                                         const Partner& partner) const {
-    if (scaling(pool) || partner.scaling) return hold(pool, Reason::kScalingInProgress);
+                                         const DynamoPartner& partner) const {
+    if (dynamo_is_scaling(pool) || partner.scaling) return hold(pool, Reason::kScalingInProgress);
     if (loads.empty()) return hold(pool, Reason::kNoData);
     if (loads.size() != pool.ready || partner.incomplete) return hold(pool, Reason::kInsufficientData);
     const bool prefill = pool.role == signals::Role::kPrefill;

@@ -106,4 +106,17 @@ using PoolSteps = std::vector<ScheduleStep>;  // In the order of their times, be
 [[nodiscard]] std::unique_ptr<Policy> make_dynamo_latency(const PolicyContext& context);
 [[nodiscard]] std::unique_ptr<Policy> make_dynamo_load(const PolicyContext& context);
 
+// "dynamo-sla" and "dynamo-sla-load": the optimization target sla of NVIDIA Dynamo's planner 1.6.1 with both loops, or
+// with the load loop only, every 5 s, one replica per step (dynamo/planner/core/{load,throughput}_scaling.py).
+//   TTFT = time of the waiting prompts and one more, in chunks of max_batched_tokens, less the hit ratio h (<= 0.95)
+//   ITL = time of a pass with the decoding and preempted sequences and one more, both by dynamo_pass_times.h
+//   +1 when the TTFT of all engines, or the ITL of all engines, is above the SLO
+//   -1 when on each engine, with the load of n replicas times n / (n - 1), wait < 0.8 · (SLO - own time of a prompt),
+//   ITL < 0.8 · SLO, and the KV tokens fit; prefill pools use the first, decode pools the others, aggregated ones all
+//   both loops: each 180 s, floor = ceil(rate / rate of one engine within the SLO), at most ready ± 8 and at least the
+//   minimum, where rate and lengths are forecasts by a Kalman filter; the target is never below the floor
+// It waits as dynamo-throughput does, and until five passes have been seen.
+[[nodiscard]] std::unique_ptr<Policy> make_dynamo_sla(const PolicyContext& context);
+[[nodiscard]] std::unique_ptr<Policy> make_dynamo_sla_load(const PolicyContext& context);
+
 }  // namespace penstock::planner
