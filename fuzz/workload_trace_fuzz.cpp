@@ -25,6 +25,10 @@ void check(const workload::Workload& trace, const workload::ReadReport& report) 
     require(request.block_count <= trace.block_ids.size() - request.first_block);
     last = request.arrival;
   }
+  for (const auto& wait : trace.waits) {
+    require(wait.request < trace.requests.size() && wait.previous < trace.requests.size());
+    require(wait.request != wait.previous && wait.after >= core::Duration{});
+  }
 }
 
 }  // namespace
@@ -34,6 +38,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     for (const bool window : {false, true}) {
       workload::ReadOptions options;
       options.skip_bad_rows = skip;
+      if (skip || window) options.session_rate = 0.5;
+      if (skip) options.think_time_max = std::chrono::seconds{5};
       if (window) options.from = std::chrono::seconds{1};
       if (window) options.time_format = static_cast<workload::TimeFormat>(size % workload::kTimeFormats);
       if (skip) options.model = workload::kAllModels;

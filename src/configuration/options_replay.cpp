@@ -228,6 +228,10 @@ void add_traces(Table& table, TraceOptions& traces) {
             "leave bad rows of a trace out and count them, instead of refusing the trace"},
            boolean(traces.read.skip_bad_rows))
       .implies("true");
+  table.add({"session_rate", "--session-rate", "sessions per second that start in a trace of whole sessions"},
+            number(traces.read.session_rate, 0.0, 1e6));
+  table.add({"think_time_max", "--think-time-max", "longest time between the turns of such a session"},
+            duration(traces.read.think_time_max));
   add_rate_scale(table, traces.rate_scale);
   table.add({"from", "--from", "leave out what arrives before"}, duration(traces.read.from));
   table.add({"to", "--to", "leave out what arrives at this time or later"}, duration(traces.read.to));

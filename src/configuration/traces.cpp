@@ -31,8 +31,9 @@ core::Result<Trace> load(const std::string& name, const TraceOptions& options, s
   } else {
     const bool is_ledger = options.read.format == workload::Format::kLedger ||
                            (options.read.format == workload::Format::kAuto && connect::is_sqlite_file(name));
-    loaded = is_ledger ? read_ledger(name, options.read, &trace.report)
-                       : workload::read_workload(name, options.read, &trace.report);
+    workload::ReadOptions read = options.read;
+    read.seed = seed;
+    loaded = is_ledger ? read_ledger(name, read, &trace.report) : workload::read_workload(name, read, &trace.report);
     trace.format = workload::name_of(trace.report.format);
   }
   if (loaded && options.rate_scale != 1.0) loaded = workload::scale_rate(*loaded, options.rate_scale, seed);

@@ -61,6 +61,7 @@ void Recorder::judge_window(core::Instant from, core::Instant until) {
 
 void Recorder::arrived(std::uint32_t request) {
   ++arrived_;
+  records_[request].arrived = true;
   window_open_ += in_window(request) ? 1 : 0;
   ++point_arrivals_;
   point_input_tokens_ += workload_.requests[request].input_tokens;
@@ -105,6 +106,7 @@ void Recorder::ended(std::uint32_t request, core::Instant at, Outcome outcome) {
   ++ended_;
   window_open_ -= in_window(request) ? 1 : 0;
   last_end_ = std::max(last_end_, at);
+  if (on_end_) on_end_(request, at);
 }
 
 bool Recorder::met_ttft(std::size_t request) const {

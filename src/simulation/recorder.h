@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <string_view>
 #include <vector>
 
@@ -47,6 +48,8 @@ class Recorder {
            core::Duration point_width);
   // The window of arrivals that judge() counts; all times by default.
   void judge_window(core::Instant from, core::Instant until);
+  // Is called when a request has ended, however it ended.
+  void on_end(std::function<void(std::uint32_t request, core::Instant at)> listener) { on_end_ = std::move(listener); }
 
   void arrived(std::uint32_t request);
   void first_token(std::uint32_t request, core::Instant at, std::uint32_t cached_tokens);
@@ -55,6 +58,8 @@ class Recorder {
   void failed(std::uint32_t request, core::Instant at, Outcome outcome);
 
   [[nodiscard]] std::uint64_t arrivals() const { return arrived_; }
+  [[nodiscard]] std::size_t requests() const { return records_.size(); }
+  [[nodiscard]] bool has_arrived(std::uint32_t request) const { return records_[request].arrived; }
   [[nodiscard]] std::uint64_t open() const { return arrived_ - ended_; }
   [[nodiscard]] std::uint64_t open_in_window() const { return window_open_; }
   [[nodiscard]] std::uint64_t count(Outcome outcome) const { return by_outcome_[static_cast<std::size_t>(outcome)]; }
@@ -81,6 +86,7 @@ class Recorder {
     float e2e_ms = 0.0F;
     Outcome outcome = Outcome::kOpen;
     bool cache_hit = false;
+    bool arrived = false;
   };
   struct Limits {
     double ttft_ms, itl_ms, e2e_ms;
@@ -103,6 +109,7 @@ class Recorder {
   void add_segments(decision::RunResult& result) const;
 
   const workload::Workload& workload_;
+  std::function<void(std::uint32_t, core::Instant)> on_end_;
   signals::SloPolicy slo_;
   std::vector<Limits> limits_;         // by target
   std::vector<std::uint8_t> targets_;  // by request; empty: all have the general one

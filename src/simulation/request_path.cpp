@@ -390,8 +390,8 @@ void RequestPath::try_again(std::uint32_t request, Outcome otherwise) {
 }
 
 void RequestPath::give_up_open() {
-  for (std::uint32_t request = 0; request < recorder_.arrivals(); ++request) {
-    if (!is_open(request)) continue;
+  for (std::uint32_t request = 0; request < recorder_.requests(); ++request) {
+    if (!recorder_.has_arrived(request) || !is_open(request)) continue;
     waiting_.erase(flights_[request].ticket);
     totals_.discarded_tokens += withdraw(request);
     fail(request, view_.entry_pool(), Outcome::kUnfinished, 0);

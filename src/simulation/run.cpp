@@ -75,9 +75,17 @@ core::Result<decision::RunResult> run(const workload::Workload& workload, decisi
     reblocked = std::move(*converted);
     input = &reblocked;
   }
+  workload::Workload with_arrivals;
+  if (!input->waits.empty()) {
+    if (input == &workload)
+      with_arrivals = workload;
+    else
+      with_arrivals = std::move(reblocked);
+    input = &with_arrivals;
+  }
   // The speed of the simulation is the one figure taken from the wall.
   const auto began = std::chrono::steady_clock::now();
-  decision::RunResult result = World{*input, policy, options}.run();
+  decision::RunResult result = World{*input, policy, options, &with_arrivals}.run();
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
   if (took.count() > 0.0) result.simulated_requests_per_s = static_cast<double>(result.requests) / took.count();
   return result;

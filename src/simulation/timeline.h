@@ -16,6 +16,7 @@ enum class EventKind : std::uint8_t {
   kReplicaReady,
   kFleet,
   kTransferDone,
+  kArrival,  // Of a request that waited for the end of others.
   kCrash,
   kFault,
   kFaultEnd,

@@ -42,8 +42,12 @@ core::Duration series_width(const workload::Workload& workload, const RunOptions
   return std::max<core::Duration>(kNarrowestPoint, std::chrono::ceil<std::chrono::seconds>(width));
 }
 
-World::World(const workload::Workload& workload, decision::Policy& policy, const RunOptions& options)
+World::World(const workload::Workload& workload, decision::Policy& policy, const RunOptions& options,
+             workload::Workload* arrivals)
     : workload_(workload),
+      arrivals_(arrivals),
+      follow_ups_(workload),
+      give_up_(core::Instant{workload.span()} + kLimitAfterLastArrival),
       policy_(policy),
       options_(options),
       faults_(core::RandomStream{options.seed}.fork("faults")),
@@ -56,7 +60,20 @@ World::World(const workload::Workload& workload, decision::Policy& policy, const
       requests_(workload, options, gateway_, *dispatcher_, timeline_, fleet_, recorder_, view_),
       generated_history_(options.pools.size(), {{core::kStart, 0}}),
       point_width_(series_width(workload, options)),
-      loop_(policy) {}
+      loop_(policy) {
+  PENSTOCK_ASSERT(!follow_ups_.any() || arrivals != nullptr, "requests that wait get their arrivals");
+  if (follow_ups_.any()) recorder_.on_end([this](std::uint32_t request, core::Instant at) { follow_up(request, at); });
+}
+
+// The next turns of a session arrive some time after this one has ended.
+void World::follow_up(std::uint32_t ended, core::Instant at) {
+  follow_ups_.ended(ended, at, [&](std::uint32_t request, core::Instant arrival) {
+    arrival = std::max(arrival, timeline_.now);
+    arrivals_->requests[request].arrival = arrival;
+    give_up_ = std::max(give_up_, arrival + kLimitAfterLastArrival);
+    timeline_.schedule(arrival, EventKind::kArrival, request);
+  });
+}
 
 // Only a restart and checks read the ledger.
 bool World::keeps_ledger() const {
@@ -84,17 +101,17 @@ decision::RunResult World::run() {
   timeline_.schedule(options_.details ? core::kStart + point_width_ : core::kNever, EventKind::kPoint);
 
   const auto& requests = workload_.requests;
-  const core::Instant give_up = core::Instant{workload_.span()} + kLimitAfterLastArrival;
   const std::size_t progress_every = std::max<std::size_t>(1, requests.size() / 200);
   std::size_t next = 0;
   if (!options_.details) recorder_.judge_window(options_.judged_from, options_.judged_until);
-  while (next < requests.size() || recorder_.open() > 0) {
+  while (next < requests.size() || recorder_.arrivals() < requests.size() || recorder_.open() > 0) {
+    while (next < requests.size() && follow_ups_.follows(static_cast<std::uint32_t>(next))) ++next;
     const core::Instant arrival = next < requests.size() ? requests[next].arrival : core::kNever;
     if (!options_.details && arrival >= options_.judged_until && recorder_.open_in_window() == 0) break;
     const core::Instant control = timeline_.next_event();
     const core::Instant engine = timeline_.engines.next_time();
     timeline_.now = std::min({arrival, control, engine});
-    if (timeline_.now > give_up) break;
+    if (timeline_.now > give_up_) break;
     if (control == timeline_.now) {
       handle(timeline_.take_event());
     } else if (arrival == timeline_.now) {
@@ -154,6 +171,7 @@ void World::handle(const Event& event) {
     case EventKind::kTransferDone:
       if (const auto source = requests_.finish_transfer(event.subject)) advance_if_drained(fleet_.replica(*source));
       break;
+    case EventKind::kArrival: requests_.arrive(event.subject); break;
     case EventKind::kDispatcher: requests_.tick(); break;
     case EventKind::kLoadReports: report_loads(); break;
     case EventKind::kCrash: crash(event.subject); break;

@@ -15,6 +15,7 @@
 #include "dispatch/dispatcher.h"
 #include "simulation/budget_check.h"
 #include "simulation/fleet.h"
+#include "simulation/follow_ups.h"
 #include "simulation/gateway_options.h"
 #include "simulation/ledger_memory.h"
 #include "simulation/recorder.h"
@@ -30,10 +31,13 @@ namespace penstock::simulation {
 // series) is a queue of events. Of equal times, those events come first, then arrivals, then engines.
 class World {
  public:
-  World(const workload::Workload& workload, decision::Policy& policy, const RunOptions& options);
+  // `arrivals` is the same workload and gets the arrivals of requests that wait for others; null if none do.
+  World(const workload::Workload& workload, decision::Policy& policy, const RunOptions& options,
+        workload::Workload* arrivals = nullptr);
   [[nodiscard]] decision::RunResult run();
 
  private:
+  void follow_up(std::uint32_t ended, core::Instant at);
   [[nodiscard]] bool keeps_ledger() const;
   [[nodiscard]] std::unique_ptr<dispatch::LedgerSink> ledger_sink();
   void handle(const Event& event);
@@ -66,6 +70,9 @@ class World {
   bool request_target(std::uint32_t pool, std::uint32_t target);
 
   const workload::Workload& workload_;
+  workload::Workload* arrivals_;
+  FollowUps follow_ups_;
+  core::Instant give_up_;
   decision::Policy& policy_;
   const RunOptions& options_;
   core::RandomStream faults_;

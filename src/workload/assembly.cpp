@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <unordered_map>
 
 namespace penstock::workload {
@@ -53,9 +54,36 @@ void append(Workload& out, Request request, std::span<const std::uint32_t> ids, 
   out.requests.push_back(request);
 }
 
-void sort_by_arrival(std::vector<Request>& requests) {
-  std::stable_sort(requests.begin(), requests.end(),
-                   [](const Request& a, const Request& b) { return a.arrival < b.arrival; });
+void sort_by_arrival(Workload& workload) {
+  auto& requests = workload.requests;
+  if (workload.waits.empty()) {
+    std::stable_sort(requests.begin(), requests.end(),
+                     [](const Request& a, const Request& b) { return a.arrival < b.arrival; });
+    return;
+  }
+  std::vector<std::uint32_t> order(requests.size());
+  std::iota(order.begin(), order.end(), 0U);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::uint32_t a, std::uint32_t b) { return requests[a].arrival < requests[b].arrival; });
+  std::vector<Request> sorted;
+  std::vector<std::uint32_t> places(order.size());
+  sorted.reserve(order.size());
+  for (const std::uint32_t index : order) {
+    places[index] = static_cast<std::uint32_t>(sorted.size());
+    sorted.push_back(requests[index]);
+  }
+  requests = std::move(sorted);
+  const std::vector<Wait> waits = std::move(workload.waits);
+  workload.waits.clear();
+  append_waits(workload, waits, places);
+  std::stable_sort(workload.waits.begin(), workload.waits.end(),
+                   [](const Wait& a, const Wait& b) { return a.request < b.request; });
+}
+
+void append_waits(Workload& out, std::span<const Wait> waits, std::span<const std::uint32_t> places) {
+  for (const Wait& wait : waits)
+    if (places[wait.request] != kNoPlace && places[wait.previous] != kNoPlace)
+      out.waits.push_back({places[wait.request], places[wait.previous], wait.after});
 }
 
 }  // namespace penstock::workload

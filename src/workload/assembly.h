@@ -42,6 +42,11 @@ struct CompactIds {
 void append(Workload& out, Request request, std::span<const std::uint32_t> ids, std::uint64_t id_offset);
 
 // Sorts by arrival; requests with equal arrivals keep their order.
-void sort_by_arrival(std::vector<Request>& requests);
+void sort_by_arrival(Workload& workload);
+
+// Appends the waits whose two requests are kept. `places` has the place of each request in `out`, kNoPlace if it is
+// left out: a request whose previous one is left out arrives at its time.
+inline constexpr std::uint32_t kNoPlace = UINT32_MAX;
+void append_waits(Workload& out, std::span<const Wait> waits, std::span<const std::uint32_t> places);
 
 }  // namespace penstock::workload

@@ -86,7 +86,9 @@ std::span<const std::string_view> columns_of(Format format) {
     case Format::kMooncake:
     case Format::kCsv:
     case Format::kLedger:
-    case Format::kRecorded: break;
+    case Format::kRecorded:
+    case Format::kAgentic:
+    case Format::kWeka: break;
     case Format::kLiteLlm: return kLiteLlmColumns;
   }
   return {};
@@ -131,6 +133,8 @@ TimeFormat known_time_format(Format format, const std::string& column) {
     case Format::kCsv:
     case Format::kLedger:
     case Format::kRecorded:
+    case Format::kAgentic:
+    case Format::kWeka:
     case Format::kLiteLlm: break;
   }
   return unit_in_name(column);

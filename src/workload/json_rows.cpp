@@ -34,6 +34,10 @@ enum FieldIndex : std::uint8_t {
   kModelGroupKey,  // Of LiteLLM: the name that clients use, which comes before the model behind it.
   kBlockTokensKey,
   kCacheHitKey,
+  kDelayKey,
+  kToolWaitKey,
+  kRequestIdKey,
+  kWaitForKey,
   kFieldCount
 };
 struct Key {
@@ -49,6 +53,27 @@ constexpr Key kMooncakeKeys[] = {{"timestamp", kTimestamp},        {"input_lengt
                                  {"session_id", kSessionKey},      {"class", kClassKey},
                                  {"traffic_class", kClassKey},     {"priority", kPriorityKey},
                                  {"streamed", kStreamedKey},       {"stream", kStreamedKey}};
+// Dynamo's agentic traces (docs.rs/dynamo-data-gen, AgenticMooncakeRow), and the names of other tools.
+constexpr Key kAgenticKeys[] = {{"timestamp", kTimestamp},
+                                {"input_length", kInputLength},
+                                {"input_tokens", kInputLength},
+                                {"output_length", kOutputLength},
+                                {"output_tokens", kOutputLength},
+                                {"hash_ids", kHashIds},
+                                {"tenant", kTenantKey},
+                                {"session", kSessionKey},
+                                {"session_id", kSessionKey},
+                                {"class", kClassKey},
+                                {"traffic_class", kClassKey},
+                                {"priority", kPriorityKey},
+                                {"streamed", kStreamedKey},
+                                {"stream", kStreamedKey},
+                                {"delay", kDelayKey},
+                                {"delay_ms", kDelayKey},
+                                {"tool_wait_ms", kToolWaitKey},
+                                {"tool_delay", kToolWaitKey},
+                                {"request_id", kRequestIdKey},
+                                {"wait_for", kWaitForKey}};
 constexpr Key kRecordedKeys[] = {{"timestamp", kTimestamp},
                                  {"input_length", kInputLength},
                                  {"output_length", kOutputLength},
@@ -66,6 +91,7 @@ constexpr Key kLiteLlmKeys[] = {
 std::span<const Key> keys_of(Format format) {
   if (format == Format::kLiteLlm) return kLiteLlmKeys;
   if (format == Format::kRecorded) return kRecordedKeys;
+  if (format == Format::kAgentic) return kAgenticKeys;
   return kMooncakeKeys;
 }
 
@@ -121,6 +147,27 @@ Parsed<void> read_hash_ids(ondemand::value& value, std::vector<std::uint64_t>& i
   return {};
 }
 
+// The ids that a row waits for: a list of strings or numbers, or one of them. Null waits for none.
+Parsed<void> read_wait_for(ondemand::value& value, std::vector<TraceRow::WaitFor>& ids) {
+  constexpr std::size_t kWaitsMax = 1000;
+  ondemand::json_type type{};
+  if (value.type().get(type) != simdjson::SUCCESS) return not_json();
+  if (type == ondemand::json_type::null) return {};
+  if (type != ondemand::json_type::array)
+    return name_of("wait_for", value).map([&](std::string_view id) { ids.push_back({id}); });
+  ondemand::array array;
+  if (value.get_array().get(array) != simdjson::SUCCESS) return not_json();
+  for (auto element : array) {
+    ondemand::value item;
+    if (element.get(item) != simdjson::SUCCESS) return not_json();
+    const auto id = name_of("wait_for", item);
+    if (!id) return wrong(id.error());
+    if (ids.size() == kWaitsMax) return wrong(fmt::format("wait_for holds more than {} ids", kWaitsMax));
+    ids.push_back({*id});
+  }
+  return {};
+}
+
 TimeFormat settled(TimeFormat time_format, Format format) {
   if (time_format != TimeFormat::kAuto) return time_format;
   return format == Format::kLiteLlm ? TimeFormat::kIso : TimeFormat::kMilliseconds;
@@ -158,7 +205,7 @@ class JsonRowParser final : public RowParser {
   [[nodiscard]] Format format() const override { return format_.format; }
   [[nodiscard]] std::uint32_t block_tokens() const override { return format_.block_tokens; }
   // Requests are recorded when they end.
-  [[nodiscard]] bool is_sorted() const override { return format_.format == Format::kMooncake; }
+  [[nodiscard]] bool is_sorted() const override { return format_.format == Format::kMooncake; }  // Sessions alternate.
 
  private:
   [[nodiscard]] Parsed<void> read_field(std::string_view key, ondemand::value& value, TraceRow& row) {
@@ -174,8 +221,14 @@ class JsonRowParser final : public RowParser {
     return parse_tokens(key, text, least).map([&](std::uint32_t count) { tokens = count; });
   }
 
-  [[nodiscard]] Parsed<void> read_time(std::string_view key, ondemand::value& value, TraceRow& row) const {
+  [[nodiscard]] Parsed<void> read_time(std::string_view key, ondemand::value& value, TraceRow& row) {
     if (wanted_ == Wanted::kLengths) return {};
+    ondemand::json_type type{};
+    if (format_.format == Format::kAgentic && value.type().get(type) == simdjson::SUCCESS &&
+        type == ondemand::json_type::null) {
+      seen_[kTimestamp] = false;
+      return {};
+    }
     row.time_text = text_of(value);
     if (time_format_ >= TimeFormat::kIso) {
       const auto text = name_of(key, value);
@@ -186,8 +239,10 @@ class JsonRowParser final : public RowParser {
   }
 
   [[nodiscard]] Parsed<void> read_service(FieldIndex field, std::string_view key, ondemand::value& value,
-                                          TraceRow& row) const {
+                                          TraceRow& row) {
     if (field == kCacheHitKey) return read_cache_hit(value, row);
+    if (field == kWaitForKey) return read_wait_for(value, row.wait_for);
+    if (field == kDelayKey || field == kToolWaitKey) return read_delay(field, key, value, row);
     if (field == kBlockTokensKey) {
       const std::string_view tokens = text_of(value);
       if (tokens == std::to_string(format_.block_tokens)) return {};
@@ -209,7 +264,21 @@ class JsonRowParser final : public RowParser {
       if (is_model) row.model = name;
       if (field == kTenantKey) row.tenant = name;
       if (field == kSessionKey) row.session = name;
+      if (field == kRequestIdKey) row.request_id = name;
     });
+  }
+  [[nodiscard]] Parsed<void> read_delay(FieldIndex field, std::string_view key, ondemand::value& value, TraceRow& row) {
+    ondemand::json_type type{};
+    if (value.type().get(type) != simdjson::SUCCESS) return not_json();
+    if (type == ondemand::json_type::null) {
+      seen_[field] = false;
+      return {};
+    }
+    const auto delay = parse_time(key, text_of(value), TimeUnit::kMilliseconds);
+    if (!delay) return wrong(delay.error());
+    if (*delay > kDelayMax) return wrong(fmt::format("{} is {}, more than a year", key, text_of(value)));
+    row.delay += *delay;
+    return {};
   }
   // The model group may stand before or behind the model.
   [[nodiscard]] bool seen_group(const TraceRow& row) const { return seen_[kModelGroupKey] && !row.model.empty(); }
@@ -234,10 +303,13 @@ class JsonRowParser final : public RowParser {
 
   [[nodiscard]] Parsed<void> check(TraceRow& row) const {
     std::vector<std::string_view> missing;
+    const bool agentic = format_.format == Format::kAgentic;
     for (const auto index : {kTimestamp, kInputLength, kOutputLength})
-      if (!seen_[index] && !(index == kTimestamp && wanted_ == Wanted::kLengths))
+      if (!seen_[index] && !(index == kTimestamp && (agentic || wanted_ == Wanted::kLengths)))
         missing.push_back(name_of_field(index));
     if (!missing.empty()) return wrong(fmt::format("has no {}", fmt::join(missing, ", no ")));
+    row.has_time = !agentic || seen_[kTimestamp];
+    row.follows_session = agentic && !row.session.empty() && (!row.has_time || seen_[kDelayKey] || seen_[kToolWaitKey]);
     if (row.is_request && (row.input_tokens == 0 || row.output_tokens == 0))
       mark_no_request(row, fmt::format("{} prompt tokens and {} output tokens", row.input_tokens, row.output_tokens));
     const std::uint64_t tokens = std::uint64_t{row.input_tokens} + row.output_tokens;
@@ -272,7 +344,23 @@ JsonFormat json_format_of(std::string_view line) {
       document.find_field_unordered("startTime").get(value) == simdjson::SUCCESS &&
       document.find_field_unordered("prompt_tokens").get(value) == simdjson::SUCCESS)
     return {Format::kLiteLlm};
+  if (is_agentic_row(line)) return {Format::kAgentic};
   return {};
+}
+
+bool is_agentic_row(std::string_view line) {
+  ondemand::parser parser;
+  ondemand::document document;
+  ondemand::object object;
+  if (parser.iterate(padded(line)).get(document) != simdjson::SUCCESS) return false;
+  if (document.get_object().get(object) != simdjson::SUCCESS) return false;
+  for (auto entry : object) {
+    std::string_view name;
+    if (entry.unescaped_key().get(name) != simdjson::SUCCESS) return false;
+    for (const Key& key : kAgenticKeys)
+      if (key.field >= kDelayKey && key.name == name) return true;
+  }
+  return false;
 }
 
 std::unique_ptr<RowParser> json_row_parser(const JsonFormat& format, Wanted wanted, TimeFormat time_format) {

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/random.h"
 #include "workload/byte_source.h"
 #include "workload/csv_rows.h"
 #include "workload/decompress.h"
@@ -17,6 +18,7 @@
 #include "workload/json_rows.h"
 #include "workload/line_reader.h"
 #include "workload/row_source.h"
+#include "workload/session_rows.h"
 #include "workload/trace_builder.h"
 #include "workload/trace_row.h"
 
@@ -25,8 +27,9 @@ namespace {
 
 using core::invalid_input;
 
-constexpr std::array<std::string_view, 9> kFormatNames = {"auto", "mooncake", "azure2023", "azure2024", "burstgpt",
-                                                          "csv",  "ledger",   "recorded",  "litellm"};  // By Format.
+constexpr std::array<std::string_view, 11> kFormatNames = {"auto",     "mooncake", "azure2023", "azure2024",
+                                                           "burstgpt", "csv",      "ledger",    "recorded",
+                                                           "agentic",  "weka",     "litellm"};
 constexpr std::size_t kRememberedFaults = 10;
 constexpr std::string_view kSkipHint = "correct the row, or skip such rows with --skip-bad-rows";
 
@@ -74,7 +77,9 @@ class Trace {
     line_ = lines_.line();
     return line;
   }
-  [[nodiscard]] RowParser& parser() const { return *parser_; }
+  [[nodiscard]] RowParser& parser() const { return *parser_; }  // Unless the lines are sessions.
+  // The lines are whole sessions with blocks of so many tokens.
+  [[nodiscard]] std::optional<std::uint32_t> session_block_tokens() const { return session_block_tokens_; }
   [[nodiscard]] std::string place() const { return fmt::format("{}:{}", name(), line_); }
   [[nodiscard]] const std::string& name() const { return lines_.name(); }
 
@@ -114,12 +119,20 @@ class Trace {
       if (!options.columns.empty())
         return invalid_input(place(), "--columns maps the columns of a table, and this trace has JSON objects",
                              "rename their keys to timestamp, input_length and output_length");
-      if (is_json && is_whole_session(first_line))
-        return invalid_input(place(),
-                             "holds a whole session with relative times; the arrival time of the session is missing",
-                             "write one object for each request, with the timestamp of its arrival");
+      const bool is_session = is_json && is_whole_session(first_line);
+      if (options.format == Format::kWeka && !is_session)
+        return invalid_input(place(), "is not a session: a JSON object with a list of requests");
+      if (is_session) return open_sessions(first_line);
       JsonFormat json = is_json ? json_format_of(first_line) : JsonFormat{};
       if (options.format != Format::kAuto) json.format = options.format;
+      // The first row of a session waits for nothing.
+      if (options.format == Format::kAuto && json.format == Format::kMooncake &&
+          first_line.find("\"session_id\"") != std::string_view::npos) {
+        read_ahead();
+        const bool agentic =
+            std::any_of(ahead_.begin(), ahead_.end(), [](const Line& line) { return is_agentic_row(line.view()); });
+        if (agentic) json.format = Format::kAgentic;
+      }
       parser_ = json_row_parser(json, options.wanted, options.time_format);
       return {};
     }
@@ -135,6 +148,13 @@ class Trace {
     return {};
   }
 
+  // A session that cannot be read is an error when it comes to its row.
+  core::Result<void> open_sessions(std::string_view first_line) {
+    const auto first = SessionParser{std::nullopt}.parse(first_line);
+    session_block_tokens_ = first ? first->block_tokens : Session{}.block_tokens;
+    return {};
+  }
+
   [[nodiscard]] core::Result<void> unknown_format(std::string_view first_line) const {
     const std::vector<std::string> header = foreign_header(first_line);
     if (header.empty())
@@ -147,6 +167,7 @@ class Trace {
 
   LineReader lines_;
   std::unique_ptr<RowParser> parser_;
+  std::optional<std::uint32_t> session_block_tokens_;
   std::deque<Line> ahead_;  // The first line, and of a table its first rows.
   std::size_t next_ahead_ = 0;
   std::optional<core::Error> failed_;
@@ -188,6 +209,74 @@ class TraceRows final : public RowSource {
 
  private:
   Trace trace_;
+};
+
+// The requests of sessions that start as a Poisson process.
+class SessionTraceRows final : public RowSource {
+ public:
+  SessionTraceRows(Trace trace, const ReadOptions& options)
+      : trace_{std::move(trace)},
+        parser_{options.think_time_max},
+        starts_{core::RandomStream{options.seed}.fork("sessions")},
+        gap_s_{1.0 / options.session_rate} {}
+
+  core::Result<bool> next(TraceRow& row) override {
+    row = {};
+    while (next_ >= session_.requests.size()) {
+      const auto line = trace_.next();
+      if (!line) return tl::make_unexpected(line.error());
+      if (!*line) return false;
+      auto session = parser_.parse(**line);
+      if (session && session->block_tokens != block_tokens())
+        session = wrong(
+            fmt::format("block_size is {} where the first session has {}", session->block_tokens, block_tokens()));
+      if (!session) {
+        row.fault = std::move(session.error());
+        return true;
+      }
+      session_ = std::move(*session);
+      start_ += core::from_seconds(starts_.exponential(gap_s_));
+      next_ = 0;
+      ++number_;
+    }
+    fill(session_.requests[next_], row);
+    ++next_;
+    return true;
+  }
+  [[nodiscard]] std::string place() const override { return trace_.place(); }
+  [[nodiscard]] Format format() const override { return Format::kWeka; }
+  [[nodiscard]] std::uint32_t block_tokens() const override { return *trace_.session_block_tokens(); }
+  [[nodiscard]] bool is_sorted() const override { return false; }
+
+ private:
+  [[nodiscard]] std::string id_of(std::size_t request) const { return fmt::format("{}/{}", number_, request); }
+
+  void fill(const SessionRequest& request, TraceRow& row) {
+    row.time = start_ + request.at;
+    // Requests that ended with an error have no tokens; those that wait for them need an end to wait for.
+    row.input_tokens = std::max(1U, request.input_tokens);
+    row.output_tokens = std::max(1U, request.output_tokens);
+    row.streamed = request.streamed;
+    id_ = id_of(next_);
+    row.request_id = id_;
+    name_ = fmt::format("{}/{}", number_, session_.id);
+    row.session = name_;
+    waits_.clear();
+    for (const auto& wait : request.waits_for) waits_.push_back(id_of(wait.index));
+    for (std::size_t i = 0; i < waits_.size(); ++i) row.wait_for.push_back({waits_[i], request.waits_for[i].after});
+    for (const std::uint64_t id : request.hash_ids) row.hash_ids.push_back(number_ << 32 | id);
+  }
+
+  Trace trace_;
+  SessionParser parser_;
+  core::RandomStream starts_;
+  double gap_s_;
+  Session session_;
+  std::size_t next_ = 0;
+  std::uint64_t number_ = 0;  // Of the session, from 1.
+  core::Duration start_{};
+  std::string id_, name_;
+  std::vector<std::string> waits_;
 };
 
 core::Result<void> read_rows(RowSource& rows, TraceBuilder& builder, const ReadOptions& options, ReadReport& report) {
@@ -236,6 +325,13 @@ core::Result<Workload> read(const std::string& name, std::unique_ptr<ByteSource>
   auto trace =
       Trace::open(name, std::move(source), {options.format, options.columns, options.time_format, Wanted::kRequests});
   if (!trace) return tl::make_unexpected(trace.error());
+  if (trace->session_block_tokens()) {
+    if (!(options.session_rate > 0.0))
+      return invalid_input(name, "holds whole sessions, whose starts are not recorded",
+                           "set --session-rate; 0.1 starts one every 10 s on average");
+    SessionTraceRows rows{std::move(*trace), options};
+    return build(name, rows, options, report);
+  }
   TraceRows rows{std::move(*trace)};
   return build(name, rows, options, report);
 }
@@ -287,6 +383,8 @@ core::Result<std::vector<LengthPair>> read_lengths(const std::string& path) {
   if (!file) return tl::make_unexpected(file.error());
   auto trace = Trace::open(path, std::move(*file), {Format::kAuto, {}, TimeFormat::kAuto, Wanted::kLengths});
   if (!trace) return tl::make_unexpected(trace.error());
+  if (trace->session_block_tokens())
+    return invalid_input(path, "holds whole sessions", "lengths are read from traces with one request per row");
   std::vector<LengthPair> pairs;
   TraceRow row;
   while (true) {

@@ -25,7 +25,9 @@ enum class Format : std::uint8_t {
   kCsv,        // CSV: a time column, input and output tokens, optional tenant, session, prefix, class, priority.
   kLedger,     // The ledger of a gateway, an SQLite database.
   kRecorded,   // JSONL that a gateway records: as Mooncake's, with model, tenant, class and block_tokens.
-  kLiteLlm,    // Spend logs of LiteLLM, JSON or CSV: startTime, prompt_tokens, completion_tokens, model, team_id, ….
+  kAgentic,  // JSONL as Mooncake's, whose rows wait for others: session_id, delay, request_id, wait_for, tool_wait_ms.
+  kWeka,     // JSONL of whole sessions of coding agents, as WEKA publishes those of Claude Code.
+  kLiteLlm,  // Spend logs of LiteLLM, JSON or CSV: startTime, prompt_tokens, completion_tokens, model, team_id, ….
 };
 [[nodiscard]] std::string_view name_of(Format format);  // Returns "auto", "mooncake", "azure2023", ….
 [[nodiscard]] std::span<const std::string_view> format_names();
@@ -39,6 +41,11 @@ struct ReadOptions {
   TimeFormat time_format = TimeFormat::kAuto;
   std::string model{};  // Only requests of this model, or kAllModels; empty: the trace must have one model.
   bool skip_bad_rows = false;
+  // Of whole sessions, whose starts are not recorded: sessions per second of a Poisson process, and the longest time
+  // between the end of an answer and the next request.
+  double session_rate = 0.0;
+  std::optional<core::Duration> think_time_max{};
+  std::uint64_t seed = 1;
   core::Duration from{};               // Relative to the trace's first arrival; earlier requests are skipped.
   std::optional<core::Duration> to{};  // Requests at or after this time are skipped.
   std::uint64_t requests_max = 50'000'000;

@@ -69,7 +69,7 @@ TEST(Reader, EmptyTracesHoldNoRequest) {
 TEST(Reader, UnknownFormatShowsTheFirstLineAndNamesTheKnownOnes) {
   EXPECT_EQ(message_of("PK\x03\x04 some archive\nmore"),
             "t.csv:1: unknown trace format: \"PK?? some archive\"; known are mooncake, azure2023, azure2024, "
-            "burstgpt, csv, ledger, recorded, litellm");
+            "burstgpt, csv, ledger, recorded, agentic, weka, litellm");
 }
 
 TEST(Reader, MissingColumnsAreNamed) {
@@ -137,7 +137,7 @@ TEST(Reader, TimesOfEachSessionsOwnCannotBeReplayedAndCannotBeSkipped) {
   EXPECT_EQ(message_of(text), message);
   EXPECT_EQ(message_of(text, {.skip_bad_rows = true}), message);
   EXPECT_EQ(fault_of("{\"id\":\"trace_0001\",\"requests\":[{\"t\":0.0,\"in\":5,\"out\":6}]}"),
-            "t.csv:1: holds a whole session with relative times; the arrival time of the session is missing");
+            "t.csv: holds whole sessions, whose starts are not recorded");
 }
 
 TEST(Reader, SkippedRowsAreCountedAndTheFirstTenRemembered) {

@@ -28,6 +28,13 @@ struct Request {
   bool streamed = true;      // Otherwise its answer comes whole: there is no first token to be seen.
 };
 
+// A request that arrives some time after the end of another one, as the turns of a session do. With several waits it
+// arrives when the last of them is over.
+struct Wait {
+  std::uint32_t request = 0, previous = 0;  // Indices into Workload::requests.
+  core::Duration after{};                   // From the end of `previous`, however it ended.
+};
+
 // Requests in order of arrival, with the identities of their KV blocks.
 //
 // A block id identifies a whole prefix: two requests with the same id at the same position share every token up to and
@@ -39,6 +46,9 @@ struct Workload {
   std::vector<Request> requests;
   std::vector<std::uint32_t> block_ids;
   std::uint32_t block_tokens = 512;  // Tokens per block id.
+  // In order of `request`. The arrival of a request that waits is only an estimate: the recorded one, or that without
+  // the time of answers. Empty: all requests arrive at their times.
+  std::vector<Wait> waits;
   std::vector<std::string> tenants = {"default"};
   std::uint64_t skipped_rows = 0;  // Invalid rows that were skipped at the user's request.
 

@@ -120,20 +120,23 @@ core::Result<Workload> scale_rate(const Workload& workload, double factor, std::
     const Units units = whole ? Units{} : units_of(workload, compact);
     const auto drawn = whole ? std::vector<bool>{} : draw_units(units, share, random.fork("share"));
     const Jitter jitter{workload.span(), random.fork("jitter").fork(copy)};
+    std::vector<std::uint32_t> places(workload.waits.empty() ? 0 : workload.requests.size(), kNoPlace);
     for (std::size_t index = 0; index < workload.requests.size(); ++index) {
       if (!whole && !drawn[units.unit_of[index]]) continue;
+      if (!places.empty()) places[index] = static_cast<std::uint32_t>(out.requests.size());
       Request request = workload.requests[index];
       const auto ids = std::span{compact.ids}.subspan(request.first_block, request.block_count);
       if (copy > 0) request.arrival = jitter.apply(request.arrival);  // The first copy is unchanged.
       if (request.session != kNoSession) request.session += static_cast<std::uint32_t>(copy * sessions);
       append(out, request, ids, copy * compact.bound);
     }
+    append_waits(out, workload.waits, places);
   }
   if (out.requests.empty())
     return core::invalid_input(
         workload.name, fmt::format("a factor of {:g} leaves none of its {} requests", factor, workload.requests.size()),
         "use a larger one");
-  sort_by_arrival(out.requests);
+  sort_by_arrival(out);
   return out;
 }
 

@@ -5,7 +5,10 @@
 #include <simdjson.h>
 
 #include <algorithm>
+#include <numeric>
+#include <utility>
 
+#include "workload/assembly.h"
 #include "workload/csv_rows.h"
 
 namespace penstock::workload {
@@ -64,12 +67,18 @@ tl::expected<bool, RowFault> TraceBuilder::add(const TraceRow& row) {
   if (auto good = check_names(row); !good) return tl::make_unexpected(good.error());
   if (!is_chosen(row)) return true;
   if (auto good = check_time(row); !good) return tl::make_unexpected(good.error());
-  first_time_ = std::min(first_time_.value_or(row.time), row.time);
-  last_time_ = is_sorted_ ? row.time : std::max(last_time_, row.time);
+  auto waits = waits_of(row);
+  if (!waits) return tl::make_unexpected(waits.error());
+  core::Duration time = row.time;
+  if (!row.has_time)
+    for (const Wait& wait : *waits)
+      time = std::max(time, workload_.requests[wait.previous].arrival.time_since_epoch() + wait.after);
+  first_time_ = std::min(first_time_.value_or(time), time);
+  last_time_ = is_sorted_ ? time : std::max(last_time_, time);
   last_time_text_ = row.time_text;
 
   // Rows without an order are cropped at the end, when the first arrival is known.
-  const core::Duration since_first = is_sorted_ ? row.time - *first_time_ : row.time;
+  const core::Duration since_first = is_sorted_ ? time - *first_time_ : time;
   if (is_sorted_ && options_.to && since_first >= *options_.to) return false;
   if (is_sorted_ && since_first < options_.from) return true;
   if (workload_.requests.size() == options_.requests_max)
@@ -88,8 +97,34 @@ tl::expected<bool, RowFault> TraceBuilder::add(const TraceRow& row) {
   request.priority = row.priority;
   request.streamed = row.streamed;
   append_blocks(row, request);
+  if (!row.request_id.empty()) request_ids_[std::string{row.request_id}] = place();
+  if (!is_sorted_ && !row.session.empty()) last_turns_[std::string{row.session}] = place();
+  workload_.waits.insert(workload_.waits.end(), waits->begin(), waits->end());
   workload_.requests.push_back(request);
   return true;
+}
+
+tl::expected<std::vector<Wait>, RowFault> TraceBuilder::waits_of(const TraceRow& row) const {
+  std::vector<Wait> waits;
+  for (const auto& [id, after] : row.wait_for) {
+    const auto previous = request_ids_.find(std::string{id});
+    if (previous == request_ids_.end())
+      return fault(fmt::format("waits for {}, which is the request_id of no earlier row", quoted_text(id)));
+    waits.push_back({place(), previous->second, row.delay + after});
+  }
+  if (row.wait_for.empty() && row.follows_session) {
+    const auto previous = last_turns_.find(std::string{row.session});
+    if (previous != last_turns_.end()) waits.push_back({place(), previous->second, row.delay});
+  }
+  for (const Wait& wait : waits)
+    if (wait.after > std::chrono::seconds{kTimeMaxS} - workload_.requests[wait.previous].arrival.time_since_epoch())
+      return fault("would arrive after the year 2255");
+  if (!row.has_time && waits.empty())
+    return fault("has no timestamp, and no earlier row that it waits for",
+                 "give the first row of each session its timestamp");
+  if (!row.request_id.empty() && request_ids_.contains(std::string{row.request_id}))
+    return fault(fmt::format("has the request_id {} of an earlier row", quoted_text(row.request_id)));
+  return waits;
 }
 
 tl::expected<void, RowFault> TraceBuilder::check_time(const TraceRow& row) const {
@@ -137,14 +172,20 @@ std::uint32_t TraceBuilder::session_number(std::string_view name) {
 
 void TraceBuilder::sort_and_crop() {
   auto& requests = workload_.requests;
-  const auto earlier = [](const Request& a, const Request& b) { return a.arrival < b.arrival; };
-  std::stable_sort(requests.begin(), requests.end(), earlier);
+  sort_by_arrival(workload_);
   const core::Instant begin = core::kStart + first_time_.value_or(core::Duration{}) + options_.from;
   const auto before = [](const Request& request, core::Instant at) { return request.arrival < at; };
-  if (options_.to)
-    requests.erase(std::lower_bound(requests.begin(), requests.end(), begin - options_.from + *options_.to, before),
-                   requests.end());
-  requests.erase(requests.begin(), std::lower_bound(requests.begin(), requests.end(), begin, before));
+  const auto first = std::lower_bound(requests.begin(), requests.end(), begin, before);
+  const auto last = options_.to ? std::lower_bound(first, requests.end(), begin - options_.from + *options_.to, before)
+                                : requests.end();
+  if (!workload_.waits.empty()) {
+    std::vector<std::uint32_t> places(requests.size(), kNoPlace);
+    std::iota(places.begin() + (first - requests.begin()), places.begin() + (last - requests.begin()), 0U);
+    const std::vector<Wait> waits = std::exchange(workload_.waits, {});
+    append_waits(workload_, waits, places);
+  }
+  requests.erase(last, requests.end());
+  requests.erase(requests.begin(), first);
   for (Request& request : requests) request.arrival = core::kStart + (request.arrival - begin);
 }
 

@@ -47,7 +47,10 @@ class TraceBuilder {
   void sort_and_crop();
   [[nodiscard]] tl::expected<void, RowFault> check_time(const TraceRow& row) const;
   [[nodiscard]] static tl::expected<void, RowFault> check_names(const TraceRow& row);
+  // The requests that the row waits for.
+  [[nodiscard]] tl::expected<std::vector<Wait>, RowFault> waits_of(const TraceRow& row) const;
   void append_blocks(const TraceRow& row, Request& request);
+  [[nodiscard]] std::uint32_t place() const { return static_cast<std::uint32_t>(workload_.requests.size()); }
   [[nodiscard]] std::uint32_t tenant_number(std::string_view name);
   [[nodiscard]] std::uint32_t session_number(std::string_view name);
 
@@ -57,6 +60,8 @@ class TraceBuilder {
   Workload workload_;
   std::string name_;  // Key buffer of look-ups.
   Names tenants_, sessions_;
+  Names request_ids_;  // The request of each id.
+  Names last_turns_;   // The latest request of each session whose turns wait.
   std::unordered_map<std::string, std::vector<std::uint32_t>> prefix_groups_;  // Blocks of each group so far.
   BlockNumbers blocks_;
   std::optional<core::Duration> first_time_;

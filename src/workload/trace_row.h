@@ -26,10 +26,20 @@ struct TraceRow {
   TrafficClass traffic_class = TrafficClass::kInteractive;
   std::int8_t priority = 0;
   bool streamed = true;
-  std::string fault;       // Why the row cannot be replayed; empty if it can.
+  std::string_view request_id;  // Of traces whose requests wait for each other.
+  struct WaitFor {
+    std::string_view id;  // Of an earlier row.
+    core::Duration after{};
+  };
+  std::vector<WaitFor> wait_for;
+  core::Duration delay{};        // From the end of what the row waits for, in addition to `after`.
+  bool follows_session = false;  // It waits for the previous row of its session.
+  bool has_time = true;          // False: it arrives after what it waits for.
+  std::string fault;             // Why the row cannot be replayed; empty if it can.
   bool is_request = true;  // False: the row is as it should be, but no request, and is left out with `fault` as reason.
 };
 
+inline constexpr core::Duration kDelayMax = std::chrono::hours{24 * 365};
 inline constexpr std::size_t kNameBytesMax = 256;  // Limit for a tenant, a session or a prefix group.
 
 // Fields that every format reads alike. Blank text gives the default: priority 0, the interactive class, no name, a

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <unordered_map>
 
 #include "workload/assembly.h"
@@ -31,6 +32,7 @@ core::Result<Workload> split_blocks(const Workload& workload, std::uint32_t bloc
 
   Workload out = frame_of(workload);
   out.block_tokens = block_tokens;
+  out.waits = workload.waits;
   out.requests.reserve(workload.requests.size());
   out.block_ids.reserve(blocks);
   for (Request request : workload.requests) {
@@ -57,6 +59,7 @@ core::Result<Workload> join_blocks(const Workload& workload, std::uint32_t block
 
   Workload out = frame_of(workload);
   out.block_tokens = block_tokens;
+  out.waits = workload.waits;
   out.requests.reserve(workload.requests.size());
   out.block_ids.reserve(workload.block_ids.size() / parts + tails_max);
   // A partial tail differs from a full block, although both may end in the same id, so tails get ids above all others.
@@ -142,6 +145,10 @@ core::Result<Workload> crop_window(const Workload& workload, core::Duration from
     append(out, *request, workload.blocks_of(*request), 0);
     out.requests.back().arrival -= from;
   }
+  if (workload.waits.empty()) return out;
+  std::vector<std::uint32_t> places(requests.size(), kNoPlace);
+  std::iota(places.begin() + (first - requests.begin()), places.begin() + (last - requests.begin()), 0U);
+  append_waits(out, workload.waits, places);
   return out;
 }
 
@@ -156,6 +163,9 @@ core::Result<Workload> merge(const std::vector<Workload>& workloads) {
     std::vector<std::uint32_t> tenants;
     for (const auto& name : workload.tenants) tenants.push_back(tenant_index(out.tenants, name));
     const CompactIds compact = compact_ids(workload);
+    std::vector<std::uint32_t> places(workload.waits.empty() ? 0 : workload.requests.size());
+    std::iota(places.begin(), places.end(), static_cast<std::uint32_t>(out.requests.size()));
+    append_waits(out, workload.waits, places);
     for (Request request : workload.requests) {
       const auto ids = std::span{compact.ids}.subspan(request.first_block, request.block_count);
       request.tenant = tenants[request.tenant];
@@ -165,7 +175,7 @@ core::Result<Workload> merge(const std::vector<Workload>& workloads) {
     ids_before += compact.bound;
     sessions_before += session_bound(workload);
   }
-  sort_by_arrival(out.requests);
+  sort_by_arrival(out);
   return out;
 }
 
