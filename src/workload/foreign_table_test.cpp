@@ -56,7 +56,7 @@ TEST(ForeignTable, UnknownColumnsAreListedWithACommandThatMapsThem) {
             "--columns 'time=COLUMN,input=in,\"output=out, all\"'");
   EXPECT_EQ(message_of("100,20,3\n200,30,4\n"),
             "t.csv:1: unknown trace format: \"100,20,3\"; known are mooncake, azure2023, azure2024, burstgpt, csv, "
-            "ledger, recorded, litellm");
+            "ledger, recorded, agentic, weka, litellm");
 }
 
 TEST(ForeignTable, IsReadByTheMappingThatIsSuggested) {

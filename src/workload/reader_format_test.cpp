@@ -270,7 +270,7 @@ TEST(TraceFormats, FormatNamesRoundTrip) {
   for (const auto name : format_names()) EXPECT_EQ(name_of(parse_format(name).value()), name);
   EXPECT_EQ(parse_format("parquet").error().message(),
             "unknown trace format \"parquet\"; use one of auto, mooncake, azure2023, azure2024, burstgpt, csv, "
-            "ledger, recorded, litellm");
+            "ledger, recorded, agentic, weka, litellm");
 }
 
 }  // namespace

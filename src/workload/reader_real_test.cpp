@@ -89,14 +89,19 @@ TEST(PublishedTraces, AibrixHasBlankOutputsWhichMayBeSkipped) {
   EXPECT_EQ(report.skipped_rows, is_there ? 2U : 1U);
 }
 
-TEST(PublishedTraces, RecordingsOfSessionsCannotBeReplayedAsTheyAre) {
-  for (const std::string_view name : {"claude_code_requests.csv.zst", "claude_code_sessions.jsonl.zst"}) {
-    if (!std::filesystem::exists(published(name))) continue;
-    const auto workload = read_workload(published(name), {.skip_bad_rows = true});
-    ASSERT_FALSE(workload) << name;
-    EXPECT_NE(workload.error().what.find("arrival time of the session is missing"), std::string::npos)
-        << workload.error().what;
-  }
+TEST(PublishedTraces, RequestsOfSessionsCannotBeReplayedWithoutTheStartsOfThese) {
+  if (!std::filesystem::exists(published("claude_code_requests.csv.zst"))) return;
+  const auto workload = read_workload(published("claude_code_requests.csv.zst"), {.skip_bad_rows = true});
+  ASSERT_FALSE(workload);
+  EXPECT_NE(workload.error().what.find("arrival time of the session is missing"), std::string::npos)
+      << workload.error().what;
+}
+TEST(PublishedTraces, SessionsOfClaudeCodeBecomeTurnsThatWait) {
+  if (!std::filesystem::exists(published("claude_code_sessions.jsonl.zst"))) return;
+  const auto workload = read_workload(published("claude_code_sessions.jsonl.zst"), {.session_rate = 0.1});
+  ASSERT_TRUE(workload) << workload.error().message();
+  EXPECT_EQ(workload->requests.size(), 32'746U);  // As in claude_code_requests.
+  EXPECT_GE(workload->waits.size(), 32'746U - 1000U);
 }
 
 }  // namespace

@@ -110,11 +110,15 @@ void DynamoPassTimes::Regression::fit() {
   double mean_s = 0.0;
   for (const auto& bucket : buckets) {
     for (const Sample& sample : bucket) {
-      mean[0] += sample.x[0] / count;
-      mean[1] += sample.x[1] / count;
-      mean_s += sample.seconds / count;
+      mean[0] += sample.x[0];
+      mean[1] += sample.x[1];
+      mean_s += sample.seconds;
     }
   }
+  // Sums of whole numbers are exact, so that a feature that never changes has no variance.
+  mean[0] /= count;
+  mean[1] /= count;
+  mean_s /= count;
   Moments moments;
   for (const auto& bucket : buckets) {
     for (const Sample& sample : bucket) {
