@@ -71,6 +71,17 @@ TEST_F(OverloadPolicyTest, ASegmentThatShedsIsRefusedWithRetryAfter) {
   EXPECT_EQ(counts(Class::kBatch), OverloadCounts{});
 }
 
+TEST_F(OverloadPolicyTest, BatchRequestsThatShedLeaveRoomThatOthersUse) {
+  open(OverloadAction::kShed);
+  options.pressure.prefill_tokens_per_replica = 4'000;  // A quarter of it is in use.
+  dispatcher->reconfigure(options, kNow);
+  EXPECT_TRUE(arrive(Class::kBatch).refusal);
+  EXPECT_TRUE(arrive(Class::kInteractive).grant);
+  options.batch.overload = OverloadAction::kQueue;
+  dispatcher->reconfigure(options, kNow);
+  EXPECT_TRUE(arrive(Class::kBatch).grant);
+}
+
 TEST_F(OverloadPolicyTest, ASegmentThatDropsIsGivenUpAtTheNextTick) {
   open(OverloadAction::kDrop);
   const ArrivalResult batch = arrive(Class::kBatch);
