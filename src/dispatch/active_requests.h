@@ -44,6 +44,7 @@ struct ActiveRequest {
   std::uint64_t prompt_tokens_least = 1, prompt_tokens_most = UINT64_MAX;      // What the prompt can have.
   bool hides_output = false, hides_reasoning = false, repeats_prompt = false;  // As in RequestInfo.
   std::vector<std::uint64_t> keys;                                             // Kept until the request is answered.
+  std::uint32_t unshared_keys = 0;                                             // As in RequestInfo.
 
   std::uint32_t slot = kNoSlot;  // kNoSlot while it waits, or between two replicas.
   std::uint32_t breaker_period = 0;

@@ -71,6 +71,7 @@ void describe(ActiveRequest& request, const RequestInfo& info) {
   request.route = info.route;
   request.received_at = info.received_at;
   request.keys.assign(info.keys.begin(), info.keys.end());
+  request.unshared_keys = info.unshared_keys;
 }
 
 void report_attempt(ReplicaSet& replicas, const ActiveRequest& request, Attempt attempt, core::Instant now) {

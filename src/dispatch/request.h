@@ -46,7 +46,8 @@ struct RequestInfo {
   bool repeats_prompt = false;     // The answer begins with the prompt.
   bool extends_prompt = false;     // The prompt may have as many further tokens as its context.
   std::span<const std::uint64_t> keys;
-  std::uint64_t affinity = 0;  // Hash of its session; 0 if it has none.
+  std::uint32_t unshared_keys = 0;  // Number of further keys, if the caller knows that no other prompt has them.
+  std::uint64_t affinity = 0;       // Hash of its session; 0 if it has none.
   core::Instant received_at;
 };
 

@@ -15,6 +15,7 @@ routing::PickRequest RequestRouter::pick_request(const ActiveRequest& request) c
   // The endpoint picker chooses decode replicas by their load alone, the routers of peers by the prompt, too.
   if (request.decodes_only && options_.strategy == routing::Strategy::kLive) return made;
   made.keys = request.keys;
+  made.unshared_keys = request.unshared_keys;
   made.input_tokens = request.estimate.prompt_tokens;
   made.affinity = request.affinity;
   if (request.traffic_class == admission::Class::kBatch) made.affinity_tolerance *= 10;

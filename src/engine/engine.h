@@ -92,13 +92,13 @@ class Engine {
 
   // Reports each token as an event and disables the merging of iterations, for callers that stream tokens. Must be
   // called before the first submit().
-  void follow_tokens() {
-    follow_ = true;
-    merge_steps_ = false;
-  }
+  void follow_tokens() { follow_ = true, merge_steps_ = false; }
   // With follow_tokens(), returns the iteration that the last advance() completed. A time of 0 means that none
   // completed.
   [[nodiscard]] const IterationDetail& last_iteration() const { return last_iteration_; }
+
+  // token_gaps_ms() stays empty, for callers that do not read it.
+  void skip_token_gaps() { token_gaps_.skip(); }
 
   // With hold_prefilled(), a completed request keeps its blocks until release_held(), because its KV is being
   // transferred.

@@ -189,7 +189,7 @@ void Engine::plan_run(bool preempted) {
 
 void Engine::cut_run(core::Instant now) {
   if (!run_.mergeable || run_.steps <= 1) return;
-  run_.measure(timer_, run_.steps, now - run_.start);
+  run_.cut(timer_, now - run_.start);
   next_event_ = run_.end();
 }
 

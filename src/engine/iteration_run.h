@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <optional>
 
@@ -31,6 +32,11 @@ struct IterationRun {
   bool mergeable = false;           // It has only decodes and may be cut at any boundary.
   std::uint64_t prompt_tokens = 0;  // As in IterationDetail.
   double prompt_tokens_squared = 0.0;
+  // The time of the first 64 iterations, of the first 128 and so on. A part of a run is measured from the last mark
+  // before its end, and not from the start of the run.
+  static constexpr std::uint32_t kMarkSteps = 64, kMarks = 8;
+  std::array<core::Duration, kMarks> marks{};
+  std::uint32_t marked = 0;
 
   [[nodiscard]] core::Instant end() const { return start + time; }
   // The next `tokens` tokens of a prompt are computed.
@@ -49,15 +55,44 @@ struct IterationRun {
   }
   // Sets the time of up to `steps_max` iterations, the last of them the first to end at or after `limit`.
   void measure(const IterationTimer& timer, std::uint32_t steps_max, core::Duration limit) {
-    const DecodeRun run = timer.measure(shape, steps_max, limit);
-    steps = run.steps;
-    time = run.time;
+    steps = 0;
+    time = {};
+    for (marked = 0;; marks[marked++] = time) {
+      const std::uint32_t left = steps_max - steps;
+      const DecodeRun part =
+          timer.measure(shape_after(steps), marked < kMarks ? std::min(left, kMarkSteps) : left, limit - time);
+      steps += part.steps;
+      time += part.time;
+      if (steps >= steps_max || time >= limit) return;
+    }
+  }
+  // Ends the run with the first iteration that ends at or after `limit`.
+  void cut(const IterationTimer& timer, core::Duration limit) {
+    const DecodeRun part = until(timer, limit);
+    steps = part.steps;
+    time = part.time;
+    marked = std::min(marked, (steps - 1) / kMarkSteps);
+  }
+  // The shape of the iteration after the first `done`.
+  [[nodiscard]] StepShape shape_after(std::uint32_t done) const {
+    StepShape later = shape;
+    later.decode_context_tokens += std::uint64_t{done} * shape.decode_sequences;
+    return later;
+  }
+  // The part of the run up to the first iteration that ends at or after `limit`.
+  [[nodiscard]] DecodeRun until(const IterationTimer& timer, core::Duration limit) const {
+    std::uint32_t mark = 0;
+    while (mark < marked && marks[mark] < limit) ++mark;
+    const std::uint32_t before = mark * kMarkSteps;
+    const core::Duration before_time = mark > 0 ? marks[mark - 1] : core::Duration{};
+    const DecodeRun rest = timer.measure(shape_after(before), steps - before, limit - before_time);
+    return {before + rest.steps, before_time + rest.time};
   }
   // Iterations that are over at `now`, added to the totals. A run that was cut to its first iteration counts like the
   // run before the cut, so that what cancelled requests have generated is what the engine has.
   [[nodiscard]] std::uint64_t add_done(const IterationTimer& timer, core::Instant now, IterationTotals& totals) const {
     if ((steps <= 1 && !mergeable) || now <= start) return 0;
-    const DecodeRun part = timer.measure(shape, steps, now - start);
+    const DecodeRun part = until(timer, now - start);
     const bool last_is_over = part.time <= now - start;
     const std::uint64_t done = last_is_over ? part.steps : part.steps - 1;
     if (done > 0)

@@ -277,7 +277,7 @@ void EndpointPicker::dispatched(const PickRequest& request, const Selection& sel
   const PriceTerms& terms = state.terms[slot];
   const double ahead = terms.ms_per_token > 0.0 ? std::max(0.0, terms.wait_ms(now)) / terms.ms_per_token : 0.0;
   state.replicas[slot]->dispatched(request, selection, ahead, now);
-  state.held.sent(slot, request.keys, now);
+  state.held.sent(slot, request.keys, now, request.unshared_keys);
   if (request.affinity != 0) state.sessions.remember(request.affinity, slot, now);
   if (selection.shared_keys > 0 && selection.shared_keys <= request.keys.size()) {
     const std::uint64_t key = request.keys[selection.shared_keys - 1];

@@ -36,20 +36,27 @@ void HeldPrefixes::set_capacity(std::uint32_t slot, std::uint32_t keys) {
   fit(slot);
 }
 
-void HeldPrefixes::sent(std::uint32_t slot, std::span<const std::uint64_t> keys, core::Instant now) {
+void HeldPrefixes::sent(std::uint32_t slot, std::span<const std::uint64_t> keys, core::Instant now,
+                        std::uint32_t unshared) {
   if (now >= outdated_at_) drop_outdated(now);
   if (slots_[slot].by_events) {
     predict(slot, keys, now);
   } else {
-    record_sent(slot, keys, now);
+    record_sent(slot, keys, now, unshared);
   }
 }
 
 // Keys are visited in reverse order, so that the end of a prompt is older than its start and is evicted first.
-void HeldPrefixes::record_sent(std::uint32_t slot, std::span<const std::uint64_t> keys, core::Instant now) {
+void HeldPrefixes::record_sent(std::uint32_t slot, std::span<const std::uint64_t> keys, core::Instant now,
+                               std::uint32_t unshared) {
   RecentKeys& known = slots_[slot].known;
-  const std::uint32_t now_ms = clipped_ms(now);
-  keys = keys.first(std::min<std::size_t>(keys.size(), slots_[slot].capacity));
+  const std::uint32_t now_ms = clipped_ms(now), capacity = slots_[slot].capacity;
+  keys = keys.first(std::min<std::size_t>(keys.size(), capacity));
+  unshared = std::min(unshared, capacity - static_cast<std::uint32_t>(keys.size()));
+  if (unshared > 0) {
+    while (known.size() + unshared > capacity) drop_known(slot, known.oldest());
+    known.insert_unnamed(unshared, now_ms);
+  }
   for (std::size_t i = keys.size(); i-- > 0;) {
     if (i >= 2 * kAhead) known.prefetch(keys[i - 2 * kAhead]);
     if (i >= kAhead) {
@@ -61,7 +68,7 @@ void HeldPrefixes::record_sent(std::uint32_t slot, std::span<const std::uint64_t
       known.set_note(node, now_ms);
       continue;
     }
-    if (known.size() >= slots_[slot].capacity) {
+    if (known.size() >= capacity) {
       const std::uint32_t oldest = known.oldest();
       if (const std::uint32_t next = known.newer(oldest); next != RecentKeys::kNone) {
         known.prefetch(known.key(next));
@@ -175,13 +182,14 @@ void HeldPrefixes::fit(std::uint32_t slot) {
 
 void HeldPrefixes::drop_known(std::uint32_t slot, std::uint32_t node) {
   RecentKeys& known = slots_[slot].known;
+  if (known.is_unnamed(node)) return known.erase_unnamed(node);
   holders_.drop(slot, known.key(node));
   known.erase(node);
 }
 
 void HeldPrefixes::drop_all(std::uint32_t slot, RecentKeys& keys) {
   for (std::uint32_t node = keys.oldest(); node != RecentKeys::kNone; node = keys.newer(node))
-    holders_.drop(slot, keys.key(node));
+    if (!keys.is_unnamed(node)) holders_.drop(slot, keys.key(node));
   keys.clear();
 }
 

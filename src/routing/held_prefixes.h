@@ -29,7 +29,8 @@ class HeldPrefixes {
   void forget(std::uint32_t slot);  // Cost: O(keys held).
   void set_capacity(std::uint32_t slot, std::uint32_t keys);
 
-  void sent(std::uint32_t slot, std::span<const std::uint64_t> keys, core::Instant now);
+  // The prompt has `unshared` further keys behind these, which no other prompt has. They take space and are no prefix.
+  void sent(std::uint32_t slot, std::span<const std::uint64_t> keys, core::Instant now, std::uint32_t unshared = 0);
   void stored(std::uint32_t slot, std::uint64_t key);
   void removed(std::uint32_t slot, std::uint64_t key);
   void cleared(std::uint32_t slot);
@@ -61,7 +62,7 @@ class HeldPrefixes {
 
   void drop_known(std::uint32_t slot, std::uint32_t node);
   void drop_all(std::uint32_t slot, RecentKeys& keys);
-  void record_sent(std::uint32_t slot, std::span<const std::uint64_t> keys, core::Instant now);
+  void record_sent(std::uint32_t slot, std::span<const std::uint64_t> keys, core::Instant now, std::uint32_t unshared);
   void predict(std::uint32_t slot, std::span<const std::uint64_t> keys, core::Instant now);
   void fit(std::uint32_t slot);
   void drop_outdated(core::Instant now);

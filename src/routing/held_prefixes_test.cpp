@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "core/random.h"
+
 namespace penstock::routing {
 namespace {
 
@@ -30,6 +32,34 @@ TEST(HeldPrefixes, PromptsThatWereSentCountAsCached) {
   EXPECT_EQ(overlap(held, 0, {1, 2, 4}), 2U);
   EXPECT_EQ(overlap(held, 0, {1, 2, 4}, kNow + 1h), 2U);
   EXPECT_EQ(held.keys(0), 3U);
+}
+
+// Keys of one prompt alone never match, so that their number is all that matters of them.
+TEST(HeldPrefixesProperty, UnsharedKeysTakeTheSpaceOfNamedOnes) {
+  core::RandomStream random{17};
+  HeldPrefixes named, counted;
+  for (HeldPrefixes* held : {&named, &counted}) held->open(0, 40);
+  std::uint64_t next_key = 1000;
+  for (int round = 0; round < 2000; ++round) {
+    const core::Instant now = kNow + round * 1ms;
+    Keys shared, all;
+    for (std::uint64_t i = 0, prompt = random.below(4), count = random.below(6); i < count; ++i)
+      shared.push_back(prompt * 10 + i);
+    all = shared;
+    const auto unshared = static_cast<std::uint32_t>(random.below(round % 50 == 0 ? 60 : 12));
+    for (std::uint32_t i = 0; i < unshared; ++i) all.push_back(next_key++);
+    ASSERT_EQ(overlap(counted, 0, shared, now), overlap(named, 0, all, now)) << round;
+    if (random.below(20) == 0) {
+      const core::Instant used_at = now - std::chrono::milliseconds{random.below(30)};
+      named.prefix_missing(0, used_at);
+      counted.prefix_missing(0, used_at);
+    }
+    named.sent(0, all, now);
+    counted.sent(0, shared, now, unshared);
+    ASSERT_EQ(counted.keys(0), named.keys(0)) << round;
+  }
+  for (HeldPrefixes* held : {&named, &counted}) held->forget(0);
+  EXPECT_EQ(counted.keys(0), 0U);
 }
 
 TEST(HeldPrefixes, TheEndOfTheLeastRecentPromptIsEvictedFirst) {

@@ -27,6 +27,7 @@ enum class Strategy : std::uint8_t {
 // keys.
 struct PickRequest {
   std::span<const std::uint64_t> keys;
+  std::uint32_t unshared_keys = 0;  // Number of further keys of the prompt, which no other prompt has.
   std::uint32_t input_tokens = 0;   // Estimated tokens of the whole prompt.
   std::uint32_t key_tokens = 256;   // Prompt tokens that one key covers.
   std::uint64_t affinity = 0;       // Hash of the session; 0 means no session.

@@ -1,5 +1,7 @@
 #include "routing/recent_keys.h"
 
+#include <utility>
+
 namespace penstock::routing {
 
 std::size_t RecentKeys::bucket(std::uint64_t key) const {
@@ -11,29 +13,29 @@ void RecentKeys::prefetch(std::uint64_t key) const {
 }
 
 void RecentKeys::prefetch_node(std::uint64_t key) const {
-  if (used_ == 0) return;
+  if (buckets_.empty()) return;
   const std::uint32_t node = buckets_[bucket(key)];
   if (node != kNone) __builtin_prefetch(&nodes_[node]);
 }
 
 std::uint32_t RecentKeys::find(std::uint64_t key) const {
-  if (used_ == 0) return kNone;
+  if (used_ == unnamed_) return kNone;
   std::uint32_t node = buckets_[bucket(key)];
   while (node != kNone && nodes_[node].key != key) node = nodes_[node].chain;
   return node;
 }
 
+std::uint32_t RecentKeys::take_node() {
+  if (free_ != kNone) return std::exchange(free_, nodes_[free_].chain);
+  // Growth by a quarter, because doubling would leave half of the memory of hundreds of replicas unused.
+  if (nodes_.size() == nodes_.capacity()) nodes_.reserve(nodes_.size() + nodes_.size() / 4 + 16);
+  nodes_.emplace_back();
+  return static_cast<std::uint32_t>(nodes_.size() - 1);
+}
+
 std::uint32_t RecentKeys::insert(std::uint64_t key, std::uint32_t note) {
-  if (used_ >= buckets_.size()) grow_buckets();
-  std::uint32_t node = free_;
-  if (node != kNone) {
-    free_ = nodes_[node].chain;
-  } else {
-    // Growth by a quarter, because doubling would leave half of the memory of hundreds of replicas unused.
-    if (nodes_.size() == nodes_.capacity()) nodes_.reserve(nodes_.size() + nodes_.size() / 4 + 16);
-    node = static_cast<std::uint32_t>(nodes_.size());
-    nodes_.emplace_back();
-  }
+  if (used_ - unnamed_ >= buckets_.size()) grow_buckets();
+  const std::uint32_t node = take_node();
   std::uint32_t& head = buckets_[bucket(key)];
   nodes_[node].key = key;
   nodes_[node].note = note;
@@ -42,6 +44,25 @@ std::uint32_t RecentKeys::insert(std::uint64_t key, std::uint32_t note) {
   link_latest(node);
   ++used_;
   return node;
+}
+
+void RecentKeys::insert_unnamed(std::uint32_t count, std::uint32_t note) {
+  const std::uint32_t node = take_node();
+  nodes_[node].key = kUnnamed;
+  nodes_[node].note = note;
+  nodes_[node].chain = count;
+  link_latest(node);
+  used_ += count;
+  unnamed_ += count;
+}
+
+void RecentKeys::erase_unnamed(std::uint32_t node) {
+  --used_;
+  --unnamed_;
+  if (--nodes_[node].chain > 0) return;
+  unlink(node);
+  nodes_[node].chain = free_;
+  free_ = node;
 }
 
 void RecentKeys::touch(std::uint32_t node) {
@@ -68,6 +89,7 @@ void RecentKeys::grow_buckets() {
   shift_ = 64;
   for (std::size_t rest = size; rest > 1; rest /= 2) --shift_;
   for (std::uint32_t node = oldest_; node != kNone; node = nodes_[node].newer) {
+    if (is_unnamed(node)) continue;
     std::uint32_t& head = buckets_[bucket(nodes_[node].key)];
     nodes_[node].chain = head;
     head = node;

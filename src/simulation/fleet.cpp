@@ -46,6 +46,7 @@ Replica& Fleet::add(std::uint32_t id, std::uint32_t pool_index, core::Instant no
   replica.engine = std::make_unique<engine::Engine>(pool.spec.engine, *pool.spec.step_time, options_.merge_steps);
   if (options_.router == routing::Strategy::kKv) replica.engine->cache().listen();
   if (pool.spec.role == signals::Role::kPrefill) replica.engine->hold_prefilled();
+  if (!options_.details) replica.engine->skip_token_gaps();
   replica.engine->slow_down(slow_factor(options_.faults, id, pool.spec.name, now), now);
   pool.replicas.push_back(id);
   ++alive_;

@@ -27,12 +27,14 @@ core::Duration Gateway::time_budget_of(const workload::Request& request) const {
 }
 
 // A block id names a whole prefix, and so does a routing key: the last block id of those that the key stands for.
-void Gateway::keys_of(const workload::Workload& workload, const workload::Request& request,
-                      std::vector<std::uint64_t>& keys) const {
+std::uint32_t Gateway::keys_of(const workload::Workload& workload, const workload::Request& request,
+                               std::uint32_t shared_blocks, std::vector<std::uint64_t>& keys) const {
   keys.clear();
   const auto ids = workload.blocks_of(request);
-  const std::size_t full = std::min<std::size_t>(ids.size(), request.input_tokens / workload.block_tokens);
-  for (std::size_t last = blocks_per_key; last <= full; last += blocks_per_key) keys.push_back(ids[last - 1]);
+  const std::uint32_t full = std::min(request.block_count, request.input_tokens / workload.block_tokens);
+  const std::uint32_t shared = std::min(full, shared_blocks);
+  for (std::uint32_t last = blocks_per_key; last <= shared; last += blocks_per_key) keys.push_back(ids[last - 1]);
+  return full / blocks_per_key - static_cast<std::uint32_t>(keys.size());
 }
 
 Gateway make_gateway(const workload::Workload& workload, const RunOptions& options) {

@@ -21,9 +21,10 @@ struct Gateway {
 
   [[nodiscard]] admission::Class class_of(const workload::Request& request) const;
   [[nodiscard]] core::Duration time_budget_of(const workload::Request& request) const;  // 0: none
-  // The routing keys of its prompt.
-  void keys_of(const workload::Workload& workload, const workload::Request& request,
-               std::vector<std::uint64_t>& keys) const;
+  // The routing keys of its prompt, of which the first `shared_blocks` blocks may be those of other prompts. Returns
+  // the number of the other keys.
+  std::uint32_t keys_of(const workload::Workload& workload, const workload::Request& request,
+                        std::uint32_t shared_blocks, std::vector<std::uint64_t>& keys) const;
 };
 
 // Without RunOptions::dispatch, the router of a peer knows neither limits, tenants nor classes, and the live router has

@@ -57,6 +57,7 @@ Recorder::Recorder(const workload::Workload& workload, const signals::SloPolicy&
 void Recorder::judge_window(core::Instant from, core::Instant until) {
   window_from_ = from;
   window_until_ = until;
+  keeps_points_ = false;
 }
 
 void Recorder::arrived(std::uint32_t request) {
@@ -71,7 +72,7 @@ void Recorder::first_token(std::uint32_t request, core::Instant at, std::uint32_
   Record& record = records_[request];
   record.ttft_ms = static_cast<float>(core::to_milliseconds(at - workload_.requests[request].arrival));
   record.cache_hit = cached_tokens > 0;
-  point_ttft_ms_.add(static_cast<double>(record.ttft_ms));
+  if (keeps_points_) point_ttft_ms_.add(static_cast<double>(record.ttft_ms));
 }
 
 void Recorder::completed(std::uint32_t request, core::Instant at, std::uint32_t output_tokens) {
@@ -83,7 +84,7 @@ void Recorder::completed(std::uint32_t request, core::Instant at, std::uint32_t 
   if (output_tokens > 1) {
     record.itl_ms =
         static_cast<float>(std::max(0.0, e2e_ms - static_cast<double>(record.ttft_ms)) / (output_tokens - 1));
-    point_itl_ms_.add(static_cast<double>(record.itl_ms));
+    if (keeps_points_) point_itl_ms_.add(static_cast<double>(record.itl_ms));
   }
   ++point_completed_;
   ended(request, at, Outcome::kCompleted);

@@ -46,7 +46,7 @@ class Recorder {
   // Each request is judged by the target of its segment of `slo`.
   Recorder(const workload::Workload& workload, const signals::SloPolicy& slo, std::string_view model,
            core::Duration point_width);
-  // The window of arrivals that judge() counts; all times by default.
+  // Only judge() will be called, on the arrivals of this window.
   void judge_window(core::Instant from, core::Instant until);
   // Is called when a request has ended, however it ended.
   void on_end(std::function<void(std::uint32_t request, core::Instant at)> listener) { on_end_ = std::move(listener); }
@@ -117,6 +117,7 @@ class Recorder {
   std::vector<Record> records_;
   std::uint64_t arrived_ = 0, ended_ = 0, window_open_ = 0;
   core::Instant window_from_ = core::kStart, window_until_ = core::kNever;
+  bool keeps_points_ = true;
   std::array<std::uint64_t, kOutcomes> by_outcome_{};
   core::Instant last_end_;
   decision::TokenCount completed_tokens_, goodput_tokens_;

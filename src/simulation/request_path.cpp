@@ -5,6 +5,7 @@
 
 #include "core/result.h"
 #include "simulation/engine_answer.h"
+#include "workload/shared_blocks.h"
 
 namespace penstock::simulation {
 
@@ -14,6 +15,15 @@ namespace {
 
 // As often as the gateway looks at what waits.
 constexpr core::Duration kTickInterval = std::chrono::milliseconds{100};
+
+// A request whose client sends it again after a restart of the gateway may find its own blocks.
+std::vector<std::uint32_t> named_blocks(const workload::Workload& workload, const Faults& faults) {
+  if (faults.events.empty()) return workload::shared_block_counts(workload);
+  std::vector<std::uint32_t> counts;
+  counts.reserve(workload.requests.size());
+  for (const workload::Request& request : workload.requests) counts.push_back(request.block_count);
+  return counts;
+}
 
 }  // namespace
 
@@ -30,6 +40,7 @@ RequestPath::RequestPath(const workload::Workload& workload, const RunOptions& o
       view_(view),
       cache_feed_(options.faults.cache_event_delay, dispatcher, timeline, fleet),
       clients_(core::RandomStream{options.seed}.fork("clients")),
+      shared_blocks_(named_blocks(workload, options.faults)),
       flights_(workload.requests.size()) {}
 
 // ---- arrival and dispatcher -----------------------------------------------------------------------------------------
@@ -42,7 +53,7 @@ engine::EngineRequest RequestPath::engine_request(std::uint32_t request, Role ro
   made.input_tokens = shape.input_tokens;
   made.output_tokens = role == Role::kPrefill ? 1 : output > 0 ? output : shape.output_tokens;
   made.priority = shape.priority;
-  made.block_ids = workload_.blocks_of(shape);
+  made.block_ids = workload_.blocks_of(shape).first(shared_blocks_[request]);
   made.prefilled = role == Role::kDecode || request < options_.running;
   return made;
 }
@@ -54,10 +65,8 @@ void RequestPath::arrive(std::uint32_t request) {
     const double after_s = clients_.exponential(core::to_seconds(faults.cancelled_after));
     timeline_.schedule(timeline_.now + core::from_seconds(after_s), EventKind::kClientLeaves, request);
   }
-  if (timeline_.now < gateway_back_at_)
-    unsent_.push_back(request);
-  else
-    send(request);
+  if (timeline_.now < gateway_back_at_) return unsent_.push_back(request);
+  send(request);
 }
 
 void RequestPath::send(std::uint32_t request) {
@@ -74,7 +83,7 @@ void RequestPath::send(std::uint32_t request) {
   info.traffic_class = gateway_.class_of(shape);
   info.prompt_tokens_given = shape.input_tokens;
   info.stream = true;
-  gateway_.keys_of(workload_, shape, keys_);
+  info.unshared_keys = gateway_.keys_of(workload_, shape, shared_blocks_[request], keys_);
   info.keys = keys_;
   info.affinity = shape.session == workload::kNoSession ? 0 : std::uint64_t{shape.session} + 1;
   info.received_at = timeline_.now;

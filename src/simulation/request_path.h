@@ -122,6 +122,8 @@ class RequestPath final : public dispatch::GrantListener {
   CacheFeed cache_feed_;
   core::RandomStream clients_;
 
+  // By request: leading blocks that others may have. The others have no names, because nothing ever finds them.
+  std::vector<std::uint32_t> shared_blocks_;
   std::vector<Flight> flights_;                                  // By request.
   std::unordered_map<dispatch::Ticket, std::uint32_t> waiting_;  // The requests of tickets that wait.
   core::QuantileSketch waits_ms_;                                // Of requests that were granted after they waited.

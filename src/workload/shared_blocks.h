@@ -1,0 +1,16 @@
+// Which of the blocks of a workload more than one request has.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "workload/request.h"
+
+namespace penstock::workload {
+
+// Returns, by request, the number of its leading blocks up to the last one whose id another request has, too. No cache
+// hit depends on the blocks behind them, so that a simulation may leave out their ids as long as every request is sent
+// to an engine once. O(block ids), or O(n log n) if the ids are sparse.
+[[nodiscard]] std::vector<std::uint32_t> shared_block_counts(const Workload& workload);
+
+}  // namespace penstock::workload
