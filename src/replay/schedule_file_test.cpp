@@ -34,7 +34,7 @@ TEST(ScheduleFile, EachPoolHasAColumn) {
 }
 TEST(ScheduleFile, AnErrorNamesItsLine) {
   EXPECT_EQ(error_of("time,replicas\n5,1\n"), "plan.csv:2: the first time must be 0; add a line for the time before");
-  EXPECT_EQ(error_of("time,replicas\n0,1\n60,2\n60,3\n"), "plan.csv:4: time '60' must be above 1m of the line before");
+  EXPECT_EQ(error_of("time,replicas\n0,1\n60,2\n60,3\n"), "plan.csv:4: time '60' must be above 60s of the line before");
   EXPECT_EQ(error_of("time,replicas\n0,1,2\n"), "plan.csv:2: has 3 columns instead of 2");
   EXPECT_NE(error_of("time,replicas\n0,-1\n").find("plan.csv:2: replicas "), std::string::npos);
   EXPECT_NE(error_of("time,replicas\nnoon,1\n").find("plan.csv:2: time "), std::string::npos);
