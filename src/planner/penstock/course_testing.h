@@ -70,7 +70,7 @@ class FormulaTrials final : public FleetTrials {
   options.interval = std::chrono::seconds{5};
   options.throughput_loop.interval = std::chrono::seconds{60};
   options.throughput_loop.memory = {.length = std::chrono::minutes{5}, .length_least = std::chrono::minutes{5}};
-  options.load_loop.interval = options.load_loop.calm_interval = std::chrono::seconds{5};
+  options.load_loop.interval = std::chrono::seconds{5};
   options.load_loop.memory = {.length = std::chrono::minutes{1},
                               .length_least = std::chrono::minutes{1},
                               .slice_least = std::chrono::seconds{30},

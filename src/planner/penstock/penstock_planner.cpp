@@ -171,12 +171,6 @@ class PenstockPlanner final : public Policy {
     return early_sign(observation, slo_).has_value();
   }
 
-  // Otherwise a plan has no more to offer, and is not urgent.
-  [[nodiscard]] static bool below_maximum(const signals::Observation& observation) {
-    return std::any_of(observation.pools.begin(), observation.pools.end(),
-                       [](const signals::PoolObservation& pool) { return pool.target_replicas < pool.max_replicas; });
-  }
-
   // A risk that is acted on has a cause, even if the SLO is not missed yet.
   void diagnose(const signals::Observation& observation, Decision& decision) {
     Diagnosis diagnosis = diagnoser_.observe(observation);
@@ -211,7 +205,7 @@ class PenstockPlanner final : public Policy {
           [&](double) {
             return PlanGoal{goals_, 1.0, headroom(options_.phase), options_.headroom_goal};
           },
-          below_maximum(observation) && in_trouble(observation), traffic_step(observation.recent, observation.now));
+          in_trouble(observation), traffic_step(observation.recent, observation.now));
     note_plan(observation);
     check_trials(observation);
     raise_plans(observation);
@@ -471,7 +465,6 @@ void set_memory(PlannerOptions& options, core::Duration length) {
     memory.length_least = std::min(memory.length_least, length / 4);
     memory.slice_most = std::min(memory.slice_most, length / 4);
     memory.slice_least = std::min(memory.slice_least, length / 8);
-    loop->calm_interval = std::min(loop->calm_interval, memory.slice_most);
     loop->urgent_memory = std::min(loop->urgent_memory, length);
   }
 }

@@ -31,7 +31,6 @@ struct PlannerOptions {
   PlanLoopOptions throughput_loop;  // The lower bound of the fleet. An interval of 0 disables the loop.
   // Raises the fleet above that bound. While the SLO burns, a search starts at every tick without one in progress.
   PlanLoopOptions load_loop{.interval = std::chrono::seconds{20},
-                            .calm_interval = std::chrono::seconds{60},
                             .memory = {.length_least = std::chrono::minutes{2},
                                        .slice_least = std::chrono::seconds{30},
                                        .slice_most = std::chrono::seconds{60}},

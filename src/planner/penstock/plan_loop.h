@@ -17,10 +17,7 @@ namespace penstock::planner {
 
 struct PlanLoopOptions {
   core::Duration interval = std::chrono::seconds{180};  // Time between the starts of two searches.
-  // The same while two plans in a row were equal, the targets have not changed and no more requests arrive than the
-  // plan has seen. A value below `interval` has no effect.
-  core::Duration calm_interval{};
-  MemoryOptions memory;  // The traffic on which fleets are simulated.
+  MemoryOptions memory;                                 // The traffic on which fleets are simulated.
   // Fewer requests are insufficient for a plan. They only end a plan for more requests, once the memory no longer
   // contains the traffic of that plan.
   std::size_t requests_min = 30;
@@ -62,7 +59,7 @@ class PlanLoop {
   // Time since which traffic has been waiting for a plan; empty while the plan is recent enough.
   [[nodiscard]] std::optional<core::Instant> waiting_since() const;
 
-  void archive(core::StateArchive& state) { state("plan_loop", memory_, search_, plan_, from_, steady_, next_); }
+  void archive(core::StateArchive& state) { state("plan_loop", memory_, search_, plan_, next_); }
 
  private:
   struct Search {
@@ -71,14 +68,10 @@ class PlanLoop {
     PlanGoal goal;
     void archive(core::StateArchive& state) { state.values_of(began, from, goal); }
   };
-  [[nodiscard]] bool is_due(const signals::Observation& observation) const;
-
   PlanLoopOptions options_;
   TrafficMemory memory_;
   std::optional<Search> search_;
   std::optional<LoopPlan> plan_;
-  Fleet from_;           // Where the search of the plan began.
-  bool steady_ = false;  // The plan equals the one before.
   core::Instant next_{};
 };
 

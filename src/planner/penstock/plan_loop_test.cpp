@@ -95,23 +95,6 @@ TEST(PlanLoop, PlansOnceInAnInterval) {
   EXPECT_EQ(run.goals_asked.size(), 2U);
 }
 
-TEST(PlanLoop, PlansLessOftenWhileNothingChanges) {
-  const PlanLoopOptions options{
-      .interval = std::chrono::seconds{20}, .calm_interval = std::chrono::seconds{60}, .memory = kNoLimit};
-  const auto plans_at = [](Course& run, double from, double to) {
-    std::vector<double> at;
-    for (; from <= to; from += 5)
-      if (run.tick(from)) at.push_back(from);
-    return at;
-  };
-  Course calm{options};
-  EXPECT_EQ(plans_at(calm, 60, 220), (std::vector<double>{60, 80, 140, 200}));
-  calm.replicas = 9;  // Another target.
-  EXPECT_EQ(plans_at(calm, 225, 260), (std::vector<double>{225, 245}));
-  calm.rate_per_s = 20.0;
-  EXPECT_EQ(plans_at(calm, 265, 270), std::vector<double>{265});
-}
-
 TEST(PlanLoop, PlansAtOnceWhereItIsUrgent) {
   Course run;
   EXPECT_TRUE(run.tick(60));

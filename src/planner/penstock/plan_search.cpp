@@ -23,7 +23,6 @@ class Search {
 
   std::optional<FleetPlan> run(const Fleet& from) {
     FleetPlan plan;
-    try_small(from);
     plan.fleet = large_enough(from);
     best_ = judge(plan.fleet);
     plan.best = best_.all.attainment();
@@ -91,13 +90,6 @@ class Search {
   TrialOutcome judge(const Fleet& fleet) {
     return judged_.insert_or_assign(fleet, attempt(fleet, std::vector<double>(fleet.size(), goal_.growth)))
         .first->second;
-  }
-
-  // The smallest fleet that the headroom of `from` needs. Tried first, it saves the trials of larger fleets if it is
-  // large enough already, and of those between if it equals a large one.
-  void try_small(const Fleet& from) {
-    const double load = std::max(1.0, goal_.growth * headroom_of(goal_.headroom, from.front()));
-    if (from.size() == 1) attempt(Fleet{std::max(1U, static_cast<std::uint32_t>(from.front() / load))});
   }
 
   // Doubles the fleet until doubling gains nothing and there is headroom.

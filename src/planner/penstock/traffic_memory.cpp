@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 
 #include "planner/penstock/burn_rate.h"
 #include "planner/penstock/kept.h"
@@ -18,7 +17,6 @@ constexpr double kMillisecondsOfErrors = 1e8;
 constexpr double kSameFactor = 0.02;        // A factor nearer to 1 changes nothing.
 constexpr std::size_t kFewerOpen = 4;       // Divisor of the open requests at which outcomes are discarded.
 constexpr std::size_t kCheckRequests = 50;  // Fewer say little about a share.
-constexpr double kSameRequests = 1e-6;      // Outcomes are scaled sums of whole requests.
 constexpr core::Duration kCheckWithin =
     std::chrono::minutes{10};  // After it, requests that are open are not waited for.
 
@@ -29,15 +27,6 @@ bool is_measured(const signals::RecentRequest& request) {
   };
   if (is_no_time(request.ttft_ms) || is_no_time(request.itl_ms)) return false;
   return request.output_tokens == 0 || !request.streamed || request.ttft_ms >= 0.0F;
-}
-
-// Whether as many requests met the SLO in two trials of the same traffic.
-bool agree(const TrialOutcome& one, const TrialOutcome& other) {
-  const auto near = [](const TrialCounts& a, const TrialCounts& b) {
-    return std::abs(a.met - b.met) <= kSameRequests && std::abs(a.requests - b.requests) <= kSameRequests;
-  };
-  return near(one.all, other.all) && near(one.ttft, other.ttft) && near(one.itl, other.itl) &&
-         std::equal(one.targets.begin(), one.targets.end(), other.targets.begin(), other.targets.end(), near);
 }
 
 }  // namespace
@@ -98,17 +87,14 @@ std::span<const signals::RecentRequest> TrafficMemory::between(core::Instant fro
   return {at(from), at(to)};
 }
 
-std::optional<TrialOutcome> TrafficMemory::known(const std::map<Fleet, TrialOutcome>& outcomes, const Fleet& fleet) {
-  if (const auto found = outcomes.find(fleet); found != outcomes.end()) return found->second;
-  if (fleet.size() != 1) return std::nullopt;
+const TrialOutcome* TrafficMemory::known(const std::map<Fleet, TrialOutcome>& outcomes, const Fleet& fleet) {
+  if (const auto found = outcomes.find(fleet); found != outcomes.end()) return &found->second;
+  if (fleet.size() != 1) return nullptr;
   const auto larger = outcomes.upper_bound(fleet);
-  if (larger != outcomes.end() && larger->second.all.attainment() < kHardlyHalf) return larger->second;
+  if (larger != outcomes.end() && larger->second.all.attainment() < kHardlyHalf) return &larger->second;
   for (auto smaller = larger; smaller != outcomes.begin();)
-    if ((--smaller)->second.all.attainment() > kAllKept) return smaller->second;
-  if (larger == outcomes.begin() || larger == outcomes.end()) return std::nullopt;
-  const auto smaller = std::prev(larger);
-  if (!agree(smaller->second, larger->second)) return std::nullopt;
-  return larger->second;
+    if ((--smaller)->second.all.attainment() > kAllKept) return &smaller->second;
+  return nullptr;
 }
 
 std::optional<TrialOutcome> TrafficMemory::outcome_at(const Fleet& fleet, double load) {
@@ -117,12 +103,12 @@ std::optional<TrialOutcome> TrafficMemory::outcome_at(const Fleet& fleet, double
   const auto add = [&](Slice& slice) {
     if (slice.requests == 0 || !counts(slice)) return true;
     std::map<Fleet, TrialOutcome>& outcomes = slice.outcomes[twentieths];
-    std::optional<TrialOutcome> outcome = known(outcomes, fleet);
-    if (!outcome) {
+    const TrialOutcome* outcome = known(outcomes, fleet);
+    if (outcome == nullptr) {
       if (served_ >= options_.tick_requests) return false;
       TrialOutcome tried = attempt({slice.from, slice.to}, fleet, twentieths / kTwentieths, options_.waiting_most);
       if (tried.all.requests > 0.0) tried = tried.times(static_cast<double>(slice.requests) / tried.all.requests);
-      outcome = outcomes.emplace(fleet, std::move(tried)).first->second;
+      outcome = &outcomes.emplace(fleet, std::move(tried)).first->second;
     }
     sum += *outcome;
     return true;
@@ -230,25 +216,11 @@ std::optional<TrialCheck> TrafficMemory::check(const signals::SloPolicy& slo, do
     }
     if (check.requests < static_cast<double>(kCheckRequests)) continue;
     check.observed = met / check.requests;
-    const std::optional<double> full = full_attainment(slice, *fleet, factor);
-    check.trial = full && check.observed > kAllKept ? *full : attainment_of_part(slice, *fleet, factor);
+    check.trial = attainment_of_part(slice, *fleet, factor);
     unchecked_.pop_front();
     return check;
   }
   return std::nullopt;
-}
-
-// The attainment of the fleet divided by the factor, if a trial for a plan has shown that it is full.
-std::optional<double> TrafficMemory::full_attainment(const Span& slice, const Fleet& fleet, double factor) const {
-  if (fleet.size() != 1 || fleet.front() < factor) return std::nullopt;
-  const auto closed = std::find_if(closed_.begin(), closed_.end(),
-                                   [&](const Slice& each) { return each.from == slice.from && each.to == slice.to; });
-  if (closed == closed_.end()) return std::nullopt;
-  const auto outcomes = closed->outcomes.find(static_cast<int>(kTwentieths));
-  if (outcomes == closed->outcomes.end()) return std::nullopt;
-  const auto outcome = known(outcomes->second, {static_cast<std::uint32_t>(fleet.front() / factor)});
-  if (!outcome || outcome->all.attainment() <= kAllKept) return std::nullopt;
-  return outcome->all.attainment();
 }
 
 // In a trial of the fleet divided by the factor; between two fleets it is interpolated.

@@ -50,8 +50,8 @@ struct MemoryOptions {
 // trial runs with later traffic until the requests of the slice have ended; where there is none yet, the latest is
 // repeated.
 //
-// Three shortcuts follow from the fact that a larger fleet has no lower attainment: a fleet with full attainment needs
-// no larger trials, one with hardly half needs no smaller ones, and fleets between two with equal outcomes need none.
+// Two shortcuts follow from the fact that a larger fleet has no lower attainment: a fleet with full attainment needs no
+// larger trials, and one with hardly half needs no smaller ones.
 class TrafficMemory final : public FleetOutcomes {
  public:
   // Memories of the same requests may share the estimate of their lengths.
@@ -77,7 +77,7 @@ class TrafficMemory final : public FleetOutcomes {
 
   // Compares a closed slice with a trial of the fleet that served it, divided by `factor`, once nearly all of its
   // requests have ended. Each slice is compared once; slices in which the fleet changed are left out. At most one
-  // comparison per call. If all requests met the SLO in trials for a plan and in reality, no further trial is made.
+  // comparison per call.
   [[nodiscard]] std::optional<TrialCheck> check(const signals::SloPolicy& slo, double factor = 1.0);
 
   [[nodiscard]] std::size_t requests() const;  // Requests in the slices that count.
@@ -105,15 +105,12 @@ class TrafficMemory final : public FleetOutcomes {
   [[nodiscard]] std::size_t remembered() const;  // Requests in all slices.
   [[nodiscard]] bool counts(const Slice& slice) const { return open_.to - slice.to < look_back_; }
   [[nodiscard]] std::span<const signals::RecentRequest> between(core::Instant from, core::Instant to) const;
-  // The outcome of the fleet, as far as those that were tried tell it.
-  [[nodiscard]] static std::optional<TrialOutcome> known(const std::map<Fleet, TrialOutcome>& outcomes,
-                                                         const Fleet& fleet);
+  [[nodiscard]] static const TrialOutcome* known(const std::map<Fleet, TrialOutcome>& outcomes, const Fleet& fleet);
   [[nodiscard]] std::size_t open_in(const Span& slice) const;
   [[nodiscard]] core::Duration request_time() const;
   void observe_fleet(const signals::Observation& observation);
   [[nodiscard]] std::optional<Fleet> steady_fleet(core::Instant from, core::Instant to) const;
   [[nodiscard]] TrialOutcome attempt(const Span& slice, const Fleet& fleet, double load, core::Duration waiting_most);
-  [[nodiscard]] std::optional<double> full_attainment(const Span& slice, const Fleet& fleet, double factor) const;
   [[nodiscard]] double attainment_of_part(const Span& slice, const Fleet& fleet, double factor);
   [[nodiscard]] std::size_t following(core::Instant from, core::Duration time) const;
   // Fills arriving_ and running_ for a trial from `from` until `tail` after `to`.

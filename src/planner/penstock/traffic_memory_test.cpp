@@ -238,20 +238,6 @@ TEST(TrafficMemory, AFleetSmallerThanAnOverloadedOneIsNotTried) {
   EXPECT_EQ(run.tried_on({11}), Begins{0});  // 12 keeps 60 %
 }
 
-TEST(TrafficMemory, AFleetBetweenTwoEqualOnesIsNotTried) {
-  for (const bool equal : {true, false}) {
-    Course run{kNoLimit, [equal](double replicas, core::Instant) { return equal || replicas < 20.0 ? 0.9 : 0.91; }};
-    run.arrive(60, 10);
-    run.advance(60);
-    (void)run.tried_on({10});
-    (void)run.tried_on({20});
-    EXPECT_EQ(run.tried_on({15}).size(), equal ? 0U : 1U);
-    EXPECT_NEAR(run.memory.outcome({15}).value().all.attainment(), 0.9, 1e-9);
-    EXPECT_EQ(run.tried_on({21}).size(), 1U);
-    EXPECT_EQ(run.tried_on({9}).size(), 1U);
-  }
-}
-
 TEST(TrafficMemory, NoShortcutIsTakenWithSeveralPools) {
   Course run{kNoLimit};
   run.go_on(60, 5);
