@@ -107,7 +107,8 @@ TEST(DynamoSla, AnotherPoolThatScalesHoldsThisOne) {
   const PoolObservation decode = pool_of(2, decoding(60), Role::kDecode);
   const PoolObservation prefill = pool_of(1, prefilling(1000, 0), Role::kPrefill);
   for (int i = 0; i < 5; ++i) static_cast<void>(asker.ask_all(5.0 * i, {with_starting(prefill, 1), decode}));
-  EXPECT_DECISION(asker.ask_all(30, {with_starting(prefill, 1), decode}).pools.at(1), 2, kScalingInProgress, kNone);
+  const Decision decision = asker.ask_all(30, {with_starting(prefill, 1), decode});
+  EXPECT_DECISION(decision.pools.at(1), 2, kScalingInProgress, kNone);
 }
 
 // ---- the throughput loop ----
