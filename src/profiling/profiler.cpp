@@ -10,6 +10,9 @@ namespace penstock::profiling {
 namespace {
 
 constexpr std::uint32_t kWindowSteps = 24, kWindowStepsLeast = 12;
+// Servers deliver tokens of short steps together, and a window must be long against that.
+constexpr double kWindowMsLeast = 100.0;
+constexpr std::uint32_t kWindowStepsMost = 512;
 constexpr std::uint32_t kWarmUps = 4, kWarmUpOutput = 8, kWarmUpWords = 64, kWarmUpWordsMost = 1024;
 constexpr std::size_t kPromptSamplesLeast = 3;
 constexpr std::uint32_t kRetriesMost = 4;
@@ -153,6 +156,11 @@ core::Result<void> Profiler::take_steps(Entry& entry, const Burst& burst, std::s
   const std::uint32_t at_once = sequences_at_once(answers);
   const auto sample = decode_sample(answers);
   if (!sample || sample->steps < kWindowStepsLeast) return take_short_window(entry, burst, at_once);
+  if (sample->steps * sample->step_ms < kWindowMsLeast && burst.output_tokens < kWindowStepsMost &&
+      burst.output_tokens < output_max(burst.point)) {
+    entry.output_tokens = std::min(2 * burst.output_tokens, output_max(burst.point));
+    return {};
+  }
   entry.samples.ms.push_back(sample->step_ms);
   entry.samples.tokens.push_back(sample->context_tokens);
   step_ms_ = sample->step_ms;

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "engine/linear.h"
 #include "engine/step_time_models.h"
 #include "profiling/simulated_endpoint_testing.h"
@@ -59,6 +61,27 @@ TEST(Profiler, MeasuredStepTimesAreThoseOfTheEndpoint) {
           << spec << " " << tokens;
     }
   }
+}
+
+// A server of a small model delivers the tokens of several steps together.
+TEST(Profiler, WindowsAreLongAgainstTokensThatArriveTogether) {
+  const auto truth = model_of("linear:1,0.1,0.02,0");
+  SimulatedEndpoint endpoint{*truth};
+  ProfilerOptions options;
+  options.grid = {512, 4};
+  Profiler profiler{options};
+  while (const auto burst = profiler.next()) {
+    std::vector<TimedAnswer> answers = endpoint.run(*burst);
+    if (!burst->point.is_prompt())
+      for (TimedAnswer& answer : answers)
+        for (core::Duration& time : answer.token_times)
+          time = core::from_milliseconds(20.0 * std::ceil(core::to_milliseconds(time) / 20.0));
+    ASSERT_TRUE(profiler.take(*burst, answers));
+  }
+  const auto model = profiler.model();
+  ASSERT_TRUE(model.has_value()) << model.error().message();
+  for (const double sequences : {1.0, 2.0, 4.0})
+    EXPECT_NEAR(model->decode_ms(sequences, 300) / decode_ms(*truth, sequences, 300), 1.0, 0.15) << sequences;
 }
 
 TEST(Profiler, NoiseOfStepsIsAveragedOut) {

@@ -330,7 +330,7 @@ class Scenarios:
         streams = [Stream(replica.port, 256, model=self.kind.model, Authorization=f"Bearer {self.kind.api_key}")
                    for _ in range(kinds.SLOTS)]
         for stream in streams:
-            self.assertEqual((stream.join().status, stream.fault), (200, None))
+            self.assertEqual((stream.join().status, stream.fault), (200, None), stream.text)
         after_s, after, *_ = self.times()
         measured_ms = 1000 * (after_s - gap_s) / (after - gaps)
         points = zip(profile["decode_active_kv_tokens"], profile["decode_context_length"], profile["decode_itl"])
