@@ -327,8 +327,8 @@ class Scenarios:
         self.assertEqual(read.returncode, 0, read.stderr)
         # The same two sequences as the engine itself times them.
         gap_s, gaps, *_ = self.times()
-        streams = [Stream(replica.port, 256, model=self.kind.model, Authorization=f"Bearer {self.kind.api_key}")
-                   for _ in range(kinds.SLOTS)]
+        streams = [Stream(replica.port, 256, model=self.kind.model, Authorization=f"Bearer {self.kind.api_key}",
+                          Content_Type="application/json") for _ in range(kinds.SLOTS)]
         for stream in streams:
             self.assertEqual((stream.join().status, stream.fault), (200, None), stream.text)
         after_s, after, *_ = self.times()
