@@ -314,9 +314,13 @@ class Scenarios:
             return subprocess.run([kinds.PROGRAM, "profile", *map(str, words), "--input", "200", "--output", "64", "--slo",
                                    "ttft=10s,itl=500ms"], env=environment, capture_output=True, text=True, timeout=2 * PROFILE_S)
 
-        done = run(replica.url, "--model", self.kind.model, "--max-prompt", PROFILE_PROMPT, "--max-concurrency", 2 * kinds.SLOTS,
-                   "--duration", f"{PROFILE_S}s", "--json", file)
-        if done.returncode and "differ" in done.stderr and os.getloadavg()[0] > BUSY_LOAD * os.cpu_count():
+        # Other programs disturb a run, and the same command continues it.
+        for _ in range(4):
+            done = run(replica.url, "--model", self.kind.model, "--max-prompt", PROFILE_PROMPT, "--max-concurrency",
+                       2 * kinds.SLOTS, "--duration", f"{PROFILE_S}s", "--json", file)
+            if "slow the endpoint down" not in done.stderr:
+                break
+        if done.returncode and os.getloadavg()[0] > BUSY_LOAD * os.cpu_count():
             self.skipTest(f"the machine is busy: {done.stderr.splitlines()[-1]}")
         self.assertEqual(done.returncode, 0, done.stderr[-2000:])
         self.assertIn(f"the endpoint runs at most {kinds.SLOTS} sequences at once", done.stdout)
