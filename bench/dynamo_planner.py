@@ -10,14 +10,13 @@ saw and decided in the first 25 minutes with both loops and the Kalman predictor
 
 import argparse
 import json
-import lzma
 import os
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-from dynamo_replay import BLOCKS, ITL_MS, TTFT_MS, install
+from dynamo_replay import BLOCKS, ITL_MS, TTFT_MS, install, unpacked
 
 # What the planner needs in addition to the replay.
 DEPENDENCIES = ["filterpy", "pandas", "plotly", "pmdarima", "prometheus-api-client", "prophet", "scikit-learn"]
@@ -93,11 +92,7 @@ def main():
     python = install(arguments.venv)
     subprocess.run([str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *DEPENDENCIES], check=True)
     with tempfile.TemporaryDirectory() as folder:
-        trace = arguments.trace.resolve()
-        if trace.suffix == ".xz":
-            plain = Path(folder, "trace.jsonl")
-            plain.write_bytes(lzma.decompress(trace.read_bytes()))
-            trace = plain
+        trace = unpacked(arguments.trace, folder)
         for target in [RECORDED_TARGET] if arguments.record else TARGETS:
             for _ in range(arguments.runs):
                 report = run(python, trace, target)

@@ -107,6 +107,16 @@ def compare(python, trace, speed_only):
     yield row("saturated", "round-robin", 16, report, report["requests"])
 
 
+def unpacked(trace, folder):
+    """The path of a trace as the peer reads it: unpacked into the folder if it is compressed."""
+    trace = trace.resolve()
+    if trace.suffix != ".xz":
+        return trace
+    plain = Path(folder, "trace.jsonl")
+    plain.write_bytes(lzma.decompress(trace.read_bytes()))
+    return plain
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("trace", type=Path)
@@ -121,12 +131,7 @@ def main():
         print(f"dynamo: cannot be installed ({error}); is python3-venv there, and PyPI reachable?", file=sys.stderr)
         return 1
     with tempfile.TemporaryDirectory() as folder:
-        trace = arguments.trace.resolve()
-        if trace.suffix == ".xz":
-            plain = Path(folder, "trace.jsonl")
-            plain.write_bytes(lzma.decompress(trace.read_bytes()))
-            trace = plain
-        rows = list(compare(python, trace, arguments.speed))
+        rows = list(compare(python, unpacked(arguments.trace, folder), arguments.speed))
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
     with open(arguments.out, "w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
