@@ -58,8 +58,6 @@ void add_loops(Table& table, planner::PlannerOptions& options, core::Duration& m
   table.add({"planner.utilisation", "",
              "share of the capacity of a replica that the token formula and the target throughput plan for"},
             share(options.utilisation, 0.5, 0.95));
-  table.add({"planner.cost_after", "", "how long the SLO must have held before the fleet is made cheaper than planned"},
-            duration(options.cost_after));
 }
 
 void add_nats(Table& table, connect::NatsAccess& access) {

@@ -23,7 +23,7 @@ TEST(PlannerOptions, DefaultsArePlannedForTheSlo) {
   EXPECT_EQ(options.load_loop.interval, seconds{20});
   EXPECT_FALSE(options.guardrails.gpu_budget);
   const planner::PlannerOptions without_file;
-  EXPECT_EQ(options.load_loop.memory.slice_least, without_file.load_loop.memory.slice_least);
+  EXPECT_EQ(options.memory.slice_least, without_file.memory.slice_least);
 }
 
 TEST(PlannerOptions, EveryKeyIsRead) {
@@ -36,7 +36,6 @@ planner:
   load_interval: 10s
   memory: 4m
   utilisation: 80%
-  cost_after: 1h
   predictor: seasonal
   warm_trace: yesterday.csv
   warm_pool: 2
@@ -60,10 +59,9 @@ planner:
   EXPECT_EQ(planner.throughput_loop.interval, seconds{90});
   EXPECT_EQ(planner.interval, seconds{2});
   EXPECT_EQ(planner.load_loop.interval, seconds{10});
-  EXPECT_EQ(planner.throughput_loop.memory.length, minutes{4});
-  EXPECT_EQ(planner.load_loop.memory.slice_most, minutes{1});
+  EXPECT_EQ(planner.memory.length, minutes{4});
+  EXPECT_EQ(planner.memory.slice_most, minutes{1});
   EXPECT_EQ(planner.utilisation, 0.8);
-  EXPECT_EQ(planner.cost_after, hours{1});
   EXPECT_EQ(planner.outlook.predictor, "seasonal");
   EXPECT_EQ(setup.warm_trace, "yesterday.csv");
   EXPECT_EQ(planner.schedule.warm_pool, 2U);
@@ -71,7 +69,7 @@ planner:
   EXPECT_EQ(planner.schedule.unix_start, 1'715'587'200);
   ASSERT_EQ(setup.schedules.size(), 1U);
   EXPECT_EQ(setup.schedules[0].cron, "0 8 * * 1-5");
-  EXPECT_EQ(setup.schedules[0].location, "p.yaml:17:14: planner.schedules[0].cron");
+  EXPECT_EQ(setup.schedules[0].location, "p.yaml:16:14: planner.schedules[0].cron");
   EXPECT_EQ(setup.schedules[0].length, hours{10});
   EXPECT_EQ(setup.schedules[0].pool, "default");
   EXPECT_EQ(setup.schedules[0].replicas, 3U);

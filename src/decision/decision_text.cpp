@@ -53,8 +53,9 @@ std::string of_candidates(const DecisionRecord& record, std::size_t pool) {
                                  core::format_replicas(replicas), core::format_share(chosen->slo_attainment));
   const Candidate* less = next_smaller(record, *chosen, pool);
   if (less == nullptr) return text;
-  if (find_evidence(record, "attainment_stressed_needed") != nullptr)
-    return text + fmt::format(", down when {} would have the headroom", core::format_replicas(less->replicas[pool]));
+  if (find_evidence(record, "attainment_over_futures_needed") != nullptr)
+    return text +
+           fmt::format(", down when {} would cover the likely loads", core::format_replicas(less->replicas[pool]));
   return text + fmt::format(", down when {} would be enough (simulated: {})",
                             core::format_replicas(less->replicas[pool]), core::format_share(less->slo_attainment));
 }
@@ -122,10 +123,10 @@ std::string binding_term(const DecisionRecord& record) {
   std::string text = "this is the cheapest simulated fleet that meets the SLO";
   if (const double growth = value_of(record, "expected_growth", 1.0); floor >= load && growth > 1.0)
     text += fmt::format(" at the forecast rate, x{} of the present one", core::format_quantity(growth));
-  // Only a plan that would be smaller without its headroom has this evidence.
-  if (find_evidence(record, "attainment_stressed_needed") != nullptr)
-    text +=
-        fmt::format(" and has headroom for x{} of the load", core::format_quantity(value_of(record, "headroom", 1.0)));
+  // Only a plan that would be smaller for the present load has this evidence.
+  if (find_evidence(record, "attainment_over_futures_needed") != nullptr)
+    text += fmt::format(" and covers the likely loads until another replica is ready, up to x{}",
+                        core::format_quantity(value_of(record, "load_multiple_p97", 1.0)));
   return text;
 }
 

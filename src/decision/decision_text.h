@@ -9,7 +9,7 @@
 namespace penstock::decision {
 
 // The reason for the target as a clause without a full stop, with the term that determined it: a limit, the forecast,
-// the load, its headroom, a larger recent plan, or what simulations promised too much.
+// the load, likely loads, a larger recent plan, or what simulations promised too much.
 [[nodiscard]] std::string because(const DecisionRecord& record);
 
 // Clauses without a full stop, possibly empty.

@@ -68,7 +68,7 @@ std::unique_ptr<decision::Policy> make_penstock(planner::PlannerOptions planner,
     planner.profiles.push_back(profile_of(pool, trials));
     planner.profiles.back().is_default &= planner.guesses_engines;
   }
-  planner.headroom.standard *= uncertainty;
+  planner.uncertainty *= uncertainty;
   const signals::SloPolicy slo{options.slo, options.slo_goal, options.slo_segments};
   return planner::make_penstock_planner(simulation::make_trials(options, trials), slo, planner);
 }

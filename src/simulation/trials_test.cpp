@@ -358,7 +358,7 @@ TEST(PlannerInTheWorld, ChecksOfTrialsCorrectAModelThatIsOff) {
   run_options.pools[0].engine.max_sequences = 4;
   run_options.pools[0].replicas = 6;
   planner::PlannerOptions planner_options;
-  planner_options.headroom.standard = 1.0;
+  planner_options.controller = planner::Controller{.allowance = 1.0, .hold = {}};
   const auto workload = testing::random_workload(20'000, 12.0);
   for (const double off : {0.7, 1.0, 1.3}) {
     const signals::SloPolicy slo{run_options.slo, run_options.slo_goal, {}};

@@ -36,11 +36,12 @@ void BurnRate::observe(const signals::Observation& observation, double best) {
                                           [&](const auto& request) { return request.arrival <= judged_to_; });
   for (auto request = first; request != observation.recent.end() && request->arrival <= until; ++request) {
     if (!is_judged(*request, slo_)) continue;
-    if (spans_.empty() || spans_.back().at <= now_ - kSpan) spans_.push_back(Span{now_});
-    Span& span = spans_.back();
-    span.requests += 1.0;
-    span.missed += missed(*request, slo_, now_) ? 1.0 : 0.0;
-    span.allowed += 1.0 - best * slo_.goal_at(request->target);
+    if (spans_.empty() || spans_.back().at <= now_ - kSpan) spans_.push_back(Span{{}, now_});
+    for (BudgetUse* use : {static_cast<BudgetUse*>(&spans_.back()), &use_}) {
+      use->requests += 1.0;
+      use->missed += missed(*request, slo_, now_) ? 1.0 : 0.0;
+      use->allowed += 1.0 - best * slo_.goal_at(request->target);
+    }
   }
   judged_to_ = std::max(judged_to_, until);
   while (!spans_.empty() && spans_.front().at <= now_ - options_.long_window) spans_.pop_front();

@@ -28,6 +28,12 @@ struct BurnRateOptions {
 // Whether the request has missed its SLO as far as is known at `now`.
 [[nodiscard]] bool missed(const signals::RecentRequest& request, const signals::SloPolicy& slo, core::Instant now);
 
+// Requests, those that missed, and those that the goals allow to miss.
+struct BudgetUse {
+  double requests = 0.0, missed = 0.0, allowed = 0.0;
+  void archive(core::StateArchive& state) { state.values_of(requests, missed, allowed); }
+};
+
 // Misses in a window relative to the misses that the goals allow: 1 uses up the budget exactly.
 class BurnRate {
  public:
@@ -43,19 +49,25 @@ class BurnRate {
   // Time for which the long window and the short window have been below the allowed rate.
   [[nodiscard]] core::Duration held_for() const { return held_since_ ? now_ - *held_since_ : core::Duration{}; }
 
-  void archive(core::StateArchive& state) { state("burn_rate", spans_, now_, judged_to_, held_since_); }
+  // All since the last call.
+  [[nodiscard]] BudgetUse take_use() { return std::exchange(use_, {}); }
+
+  void archive(core::StateArchive& state) { state("burn_rate", spans_, use_, now_, judged_to_, held_since_); }
 
  private:
-  struct Span {
+  struct Span : BudgetUse {
     core::Instant at;
-    double requests = 0.0, missed = 0.0, allowed = 0.0;
-    void archive(core::StateArchive& state) { state.values_of(at, requests, missed, allowed); }
+    void archive(core::StateArchive& state) {
+      BudgetUse::archive(state);
+      state.values_of(at);
+    }
   };
   [[nodiscard]] double over(core::Duration window) const;
 
   signals::SloPolicy slo_;
   BurnRateOptions options_;
   std::deque<Span> spans_;  // One entry per minute.
+  BudgetUse use_;
   core::Instant now_{}, judged_to_{};
   std::optional<core::Instant> held_since_;
 };

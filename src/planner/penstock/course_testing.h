@@ -64,23 +64,23 @@ class FormulaTrials final : public FleetTrials {
   double rate_ = 0.0;
 };
 
-// Both loops are fast, forecasts are not trusted, and there is no headroom.
+// Both loops are fast, forecasts are not trusted, and futures are not covered.
 [[nodiscard]] inline PlannerOptions quick() {
   PlannerOptions options;
   options.interval = std::chrono::seconds{5};
   options.throughput_loop.interval = std::chrono::seconds{60};
-  options.throughput_loop.memory = {.length = std::chrono::minutes{5}, .length_least = std::chrono::minutes{5}};
   options.load_loop.interval = std::chrono::seconds{5};
-  options.load_loop.memory = {.length = std::chrono::minutes{1},
-                              .length_least = std::chrono::minutes{1},
-                              .slice_least = std::chrono::seconds{30},
-                              .slice_most = std::chrono::seconds{30}};
+  options.load_loop.look_back = std::chrono::minutes{1};
+  options.memory = {.length = std::chrono::minutes{5},
+                    .slice_least = std::chrono::seconds{30},
+                    .slice_most = std::chrono::seconds{30},
+                    .slice_requests = 100'000,
+                    .tick_requests = 1'000'000};
   for (PlanLoopOptions* loop : {&options.throughput_loop, &options.load_loop}) {
     loop->requests_min = 30;
-    loop->memory.tick_requests = 1'000'000;
-    loop->memory.slice_requests = 100'000;
+    loop->enough_requests = 0;
   }
-  options.headroom = {.standard = 1.0, .history_least = std::chrono::hours{1000}};
+  options.controller = Controller{.allowance = 1.0, .hold = {}};
   options.outlook.growth_min = options.outlook.growth_max = 1.0;
   return options;
 }

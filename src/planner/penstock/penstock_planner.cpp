@@ -10,8 +10,10 @@
 #include "planner/diagnosis.h"
 #include "planner/penstock/early_signs.h"
 #include "planner/penstock/fleet_guardrails.h"
+#include "planner/penstock/load_outlook.h"
 #include "planner/penstock/load_rule.h"
 #include "planner/penstock/memory_evidence.h"
+#include "planner/penstock/plan_evidence.h"
 #include "planner/penstock/speed_evidence.h"
 #include "planner/penstock/traffic_step.h"
 #include "planner/windows.h"
@@ -27,12 +29,9 @@ constexpr core::Duration kStartUpMost = std::chrono::hours{24};
 constexpr core::Duration kIdleAfter = std::chrono::minutes{5};
 // Interval between checks of a burning SLO, long enough for the effect of the last raise to show.
 constexpr core::Duration kRaiseStep = std::chrono::minutes{1};
-// Assumed time until a load increase is noticed. Together with a start-up time of 120 s it gives kUsualS.
-constexpr core::Duration kNoticed = std::chrono::seconds{60};
-// Lag in seconds for which the standard headroom is meant; other lags scale it.
-constexpr double kUsualS = 180.0;
-// Additional headroom while the engines of a pool are simulated by a default profile that no measurement has corrected.
-constexpr double kGuessedHeadroom = 1.25;
+// Factor of possible futures while the engines of a pool are simulated by a default profile that no measurement has
+// corrected.
+constexpr double kGuessedEngine = 1.25;
 // Minimum attainment of the best fleet in trials below which the trials are not used, because the model or the SLO is
 // wrong.
 constexpr double kUsable = 0.2;
@@ -56,20 +55,22 @@ class PenstockPlanner final : public Policy {
         sanitizer_({.interval = options.interval}),
         diagnoser_(slo.target),
         burn_(slo, options.burn_rate),
-        lengths_(std::make_shared<OutputLengths>()),
-        floor_(trials_, options.throughput_loop, lengths_),
-        load_(trials_, options.load_loop, lengths_),
+        memory_(std::make_shared<TrafficMemory>(trials_, options.memory)),
+        floor_(memory_, options.throughput_loop),
+        load_(memory_, options.load_loop),
         schedule_(options.schedule),
         guardrails_(options.guardrails) {
     for (const PoolProfile& profile : options.profiles) speeds_.emplace_back(profile);
     for (std::size_t i = 0; i <= slo.segments.size(); ++i) goals_.push_back(slo.goal_at(i));
+    memory_->listen(
+        [this](core::Instant from, core::Instant to, const Fleet& fleet, double load, const TrialOutcome& outcome) {
+          load_outlook_->observe_trial(from, to, fleet, load, outcome, best());
+        });
   }
 
   [[nodiscard]] std::string_view name() const override { return "penstock"; }
   [[nodiscard]] core::Duration interval() const override { return options_.interval; }
-  [[nodiscard]] core::Duration memory() const override {
-    return 3 * std::max(options_.throughput_loop.memory.length, options_.load_loop.memory.length) / 2;
-  }
+  [[nodiscard]] core::Duration memory() const override { return 3 * options_.memory.length / 2; }
   [[nodiscard]] bool wants_segments() const override { return true; }
 
   [[nodiscard]] Decision decide(const signals::Observation& observation) override {
@@ -88,7 +89,7 @@ class PenstockPlanner final : public Policy {
         options_.phase == RolloutPhase::kObserve ? proposals : guardrails_.apply(seen, proposals, found.clock);
     diagnose(seen, decision);
     say_next_phase(seen, decision);
-    if (const auto& plan = leading_plan()) decision.candidates = plan->tried;
+    if (const LoopPlan* plan = leading_plan(observation.now)) decision.candidates = plan->tried;
     return decision;
   }
 
@@ -97,14 +98,14 @@ class PenstockPlanner final : public Policy {
     state("penstock", begun, start_up_);
     if (state.reading()) {
       outlook_.reset();
-      headroom_.reset();
       if (begun) begin(std::clamp(start_up_, core::Duration{}, kStartUpMost));
     }
     if (begun) {
       outlook_->archive(state);
-      headroom_->archive(state);
+      load_outlook_->archive(state);
     }
-    state("parts", sanitizer_, diagnoser_, burn_, floor_, load_, trial_error_, correction_, schedule_, guardrails_);
+    state("parts", sanitizer_, diagnoser_, burn_, *memory_, floor_, load_, trial_error_, correction_, schedule_,
+          guardrails_);
     state.elements(speeds_);
     std::uint64_t pools = recent_plans_.size();
     state("recent_plans", pools);
@@ -117,6 +118,19 @@ class PenstockPlanner final : public Policy {
  private:
   [[nodiscard]] bool plans() const { return trials_ && options_.target == OptimizationTarget::kSla; }
   [[nodiscard]] bool has_floor() const { return options_.throughput_loop.interval > core::Duration{}; }
+  // Beside the load loop, a floor is of use only where a forecast that has proved accurate expects more traffic than
+  // nearly all futures.
+  [[nodiscard]] bool uses_floor(RolloutPhase phase) const {
+    if (!has_floor()) return false;
+    return phase < RolloutPhase::kLoad || !has_load() ||
+           (load_.plan() && outlook_->growth(load_.plan()->rate) > load_outlook_->largest_future());
+  }
+  // The plan of the throughput loop; null if it is not used or from an earlier use.
+  [[nodiscard]] const LoopPlan* floor_plan(core::Instant now, RolloutPhase phase) const {
+    const auto& plan = floor_.plan();
+    if (!uses_floor(phase) || !plan || plan->best < kUsable) return nullptr;
+    return plan->made + 2 * options_.throughput_loop.interval < now && floor_.waiting_since() ? nullptr : &*plan;
+  }
   [[nodiscard]] bool has_load() const { return options_.load_loop.interval > core::Duration{}; }
 
   void begin(const signals::Observation& observation) {
@@ -127,29 +141,28 @@ class PenstockPlanner final : public Policy {
 
   void begin(core::Duration start_up) {
     start_up_ = start_up;
-    outlook_.emplace(options_.outlook, options_.throughput_loop.memory.length,
-                     start_up + options_.throughput_loop.interval);
-    HeadroomOptions headroom = options_.headroom;
-    headroom.goal = slo_.goal;
-    // The load is modelled as a random walk, whose deviation grows with the square root of the time.
-    headroom.standard = 1.0 + (headroom.standard - 1.0) * std::sqrt(core::to_seconds(start_up + kNoticed) / kUsualS);
-    headroom.lag = start_up + options_.load_loop.memory.length_least;
-    headroom.hold = options_.guardrails.stabilisation;
-    headroom_.emplace(headroom);
+    outlook_.emplace(options_.outlook, options_.memory.length, start_up + options_.throughput_loop.interval);
+    load_outlook_.emplace(slo_.goal, start_up, options_.controller);
   }
 
   void learn(const signals::Observation& observation) {
     outlook_->observe(observation);
-    headroom_->observe(observation.now, observation.pools.front(), observation.pools.back().output_tokens_total);
-    burn_.observe(observation, floor_.plan() ? floor_.plan()->best : 1.0);
+    burn_.observe(observation, best());
+    const auto& plan = load_.plan();
+    load_outlook_->observe(observation, plan ? plan->used : core::Duration{}, burn_);
     if (observation.pools.front().last_minute.arrivals > 0 || in_flight(observation)) busy_at_ = observation.now;
     bool changed = false;
     for (std::size_t i = 0; i < std::min(speeds_.size(), observation.pools.size()); ++i)
       changed = speeds_[i].observe(observation.pools[i], observation.now) || changed;
     if (!changed || !trials_) return;
     correct_trials();
-    floor_.forget_outcomes();
-    load_.forget_outcomes();
+    memory_->forget_outcomes();
+  }
+
+  // Attainment of a fleet of any size, as far as trials know.
+  [[nodiscard]] double best() const {
+    const auto& plan = load_.plan() ? load_.plan() : floor_.plan();
+    return plan ? plan->best : 1.0;
   }
 
   void correct_trials() {
@@ -184,28 +197,23 @@ class PenstockPlanner final : public Policy {
 
   // ---- plans --------------------------------------------------------------------------------------------------------
 
-  [[nodiscard]] bool refines_cost() const { return headroom_->known() && burn_.held_for() >= options_.cost_after; }
-  // Headroom above the standard is always used if the traffic requires it; headroom below it only in the phase kCost.
-  [[nodiscard]] double headroom(RolloutPhase phase) const {
-    const double learned = headroom_->learned(), standard = headroom_->standard();
+  [[nodiscard]] std::vector<double> futures() const {
     const bool guesses =
         std::any_of(speeds_.begin(), speeds_.end(), [](const ReplicaSpeed& speed) { return speed.is_uncalibrated(); });
-    if (guesses) return kGuessedHeadroom * std::max(learned, standard);
-    return phase == RolloutPhase::kCost ? headroom_->refined() : std::max(learned, standard);
+    return load_outlook_->futures(options_.uncertainty * (guesses ? kGuessedEngine : 1.0));
   }
 
   void make_plans(const signals::Observation& observation) {
-    if (has_floor())
-      floor_.tick(observation, [&](double rate) {
-        return PlanGoal{goals_, outlook_->growth(rate), 1.0, options_.headroom_goal};
-      });
+    memory_->begin_tick(observation);
     if (has_load())
       load_.tick(
           observation,
           [&](double) {
-            return PlanGoal{goals_, 1.0, headroom(options_.phase), options_.headroom_goal};
+            return PlanGoal{goals_, 1.0, futures(), load_outlook_->controller(options_.phase).allowance};
           },
           in_trouble(observation), traffic_step(observation.recent, observation.now));
+    if (uses_floor(options_.phase))
+      floor_.tick(observation, [&](double rate) { return PlanGoal{goals_, outlook_->growth(rate)}; });
     note_plan(observation);
     check_trials(observation);
     raise_plans(observation);
@@ -218,16 +226,15 @@ class PenstockPlanner final : public Policy {
     for (std::size_t i = 0; i < plan->fleet.size(); ++i) recent_plans_[i].add(observation.now, plan->fleet[i]);
   }
 
-  // The largest plan of the time for which the learned headroom wants a fleet to stay large; guardrails hold the rest.
-  [[nodiscard]] std::uint32_t held_plan(core::Instant now, std::size_t index) const {
-    const core::Duration longer = headroom_->hold() - options_.guardrails.stabilisation;
+  // The largest plan of the time for which the controller keeps a fleet large; guardrails hold the rest.
+  [[nodiscard]] std::uint32_t held_plan(core::Instant now, std::size_t index, RolloutPhase phase) const {
+    const core::Duration longer = load_outlook_->controller(phase).hold - options_.guardrails.stabilisation;
     if (index >= recent_plans_.size() || longer <= core::Duration{}) return 0;
     return static_cast<std::uint32_t>(recent_plans_[index].max(now, longer).value_or(0.0));
   }
 
-  // One loop is enough, since both loops use the same trials.
   void check_trials(const signals::Observation& observation) {
-    const auto check = (has_load() ? load_ : floor_).check(slo_, correction_.factor());
+    const auto check = memory_->check(slo_, correction_.factor());
     if (!check) return;
     trial_error_.observe(*check);
     // What starts has not had an effect yet.
@@ -250,7 +257,6 @@ class PenstockPlanner final : public Policy {
     if (passed < kRaiseStep) return;
     const std::uint64_t waiting = waiting_requests(observation), waited = std::exchange(waiting_, waiting);
     raised_at_ = observation.now;
-    headroom_->refine(burn_.over_long_window(), refines_cost());
     if (!burn_.burning()) return correction_.decay();
     // A shrinking queue resolves soon, and starting replicas have not had an effect yet.
     if (!in_trouble(observation) || starts(observation) || waiting < waited) return;
@@ -271,14 +277,16 @@ class PenstockPlanner final : public Policy {
   // If no fleet meets the SLO in the model, the model or the SLO is wrong; neither is a reason to shrink.
   [[nodiscard]] static bool usable(const std::optional<LoopPlan>& plan) { return plan && plan->best >= kUsable; }
 
-  [[nodiscard]] const std::optional<LoopPlan>& leading_plan() const {
-    const auto size = [](const std::optional<LoopPlan>& plan) {
+  [[nodiscard]] const LoopPlan* leading_plan(core::Instant now) const {
+    const auto size = [](const LoopPlan* plan) {
       std::uint64_t replicas = 0;
-      if (plan)
+      if (plan != nullptr)
         for (const std::uint32_t count : plan->fleet) replicas += count;
       return replicas;
     };
-    return size(load_.plan()) > size(floor_.plan()) ? load_.plan() : floor_.plan();
+    const LoopPlan* floor = floor_plan(now, options_.phase);
+    const LoopPlan* load = load_.plan() ? &*load_.plan() : nullptr;
+    return size(load) > size(floor) ? load : floor;
   }
 
   // ---- proposals ----------------------------------------------------------------------------------------------------
@@ -322,8 +330,8 @@ class PenstockPlanner final : public Policy {
     PoolDecision proposal;
     proposal.current = proposal.target = pool.target_replicas;
     proposal.reason = Reason::kInsufficientData;
-    const LoopPlan* chosen = nullptr;
-    if (usable(floor_.plan())) chosen = &*floor_.plan();
+    const LoopPlan* floor = floor_plan(observation.now, phase);
+    const LoopPlan* chosen = floor;
     bool by_load_loop = false;
     if (phase >= RolloutPhase::kLoad && usable(load_.plan()) &&
         (chosen == nullptr || load_.plan()->fleet[index] > chosen->fleet[index])) {
@@ -333,13 +341,13 @@ class PenstockPlanner final : public Policy {
     if (chosen != nullptr) {
       proposal.reason = by_load_loop && in_trouble(observation) ? Reason::kSloAtRisk : Reason::kCheapestThatKeepsSlo;
       proposal.target = chosen->fleet[index];
-      add_evidence(*chosen, index, proposal);
-      if (floor_.plan())
-        proposal.evidence.push_back({"floor", static_cast<double>(floor_.plan()->fleet[index]), "replicas"});
+      add_plan_evidence(*chosen, index, proposal);
+      if (floor != nullptr)
+        proposal.evidence.push_back({"floor", static_cast<double>(floor->fleet[index]), "replicas"});
       if (load_.plan())
         proposal.evidence.push_back({"load_based_target", static_cast<double>(load_.plan()->fleet[index]), "replicas"});
     }
-    const std::uint32_t held = phase == RolloutPhase::kCost ? held_plan(observation.now, index) : 0;
+    const std::uint32_t held = phase >= RolloutPhase::kLoad ? held_plan(observation.now, index, phase) : 0;
     if (chosen != nullptr && held > proposal.target) {
       proposal.target = held;
       proposal.evidence.push_back({"largest_recent_plan", static_cast<double>(held), "replicas"});
@@ -351,27 +359,14 @@ class PenstockPlanner final : public Policy {
       proposal.target = corrected;
       proposal.evidence.push_back({"load_factor", correction_.factor(), "times"});
     }
+    if (phase >= RolloutPhase::kLoad) {
+      proposal.evidence.push_back({"hold", core::to_seconds(load_outlook_->controller(phase).hold), "s"});
+      proposal.evidence.push_back({"budget_left", load_outlook_->budget_left(), "share"});
+    }
     proposal.evidence.push_back({"burn_rate", burn_.over_short_window(), "times"});
-    add_trial_error(proposal);
+    add_trial_error(trial_error_, proposal);
     if (index < speeds_.size()) add_speed_evidence(speeds_[index], pool, slo_.target, proposal);
     return proposal;
-  }
-
-  static void add_evidence(const LoopPlan& plan, std::size_t index, PoolDecision& proposal) {
-    const PlanBound& bound = plan.bounds[index];
-    std::vector<decision::Evidence>& evidence = proposal.evidence;
-    evidence = {{"request_rate", plan.rate, "1/s"},         {"expected_growth", plan.goal.growth, "times"},
-                {"headroom", plan.goal.headroom, "times"},  {"attainment", plan.attainment, "share"},
-                {"attainment_at_best", plan.best, "share"}, {"attainment_stressed", plan.stressed, "share"}};
-    if (!bound.at_minimum) {
-      evidence.push_back({"attainment_with_one_fewer_replica", bound.attainment, "share"});
-      evidence.push_back({"attainment_needed", bound.needed, "share"});
-    }
-    if (bound.is_headroom()) {
-      evidence.push_back({"attainment_stressed_with_one_fewer_replica", bound.stressed, "share"});
-      evidence.push_back({"attainment_stressed_needed", bound.stressed_needed, "share"});
-    }
-    evidence.push_back({"tried_on", plan.requests, "requests"});
   }
 
   // A search that takes longer than its loop's interval is too late, unless the last plan is recent: that is more
@@ -402,14 +397,6 @@ class PenstockPlanner final : public Policy {
     return seconds > 0.0 ? static_cast<double>(traffic.arrivals) / seconds : 0.0;
   }
 
-  void add_trial_error(PoolDecision& proposal) const {
-    const auto& latest = trial_error_.latest();
-    if (!latest) return;
-    proposal.evidence.push_back({"observed_attainment", latest->observed, "share"});
-    proposal.evidence.push_back({"trial_attainment", latest->trial, "share"});
-    proposal.evidence.push_back({"trial_error", *trial_error_.points(), "points"});
-  }
-
   // Scales all pools by the factor of the pool with the highest need.
   static void keep_ratio(std::vector<PoolDecision>& proposals) {
     double factor = 0.0;
@@ -425,9 +412,9 @@ class PenstockPlanner final : public Policy {
     const std::vector<PoolDecision> proposals_then = propose_all(observation, *next);
     for (std::size_t i = 0; i < proposals_then.size(); ++i) {
       double proposal = proposals_then[i].target;
-      // Without a plan of the last phase: its fleets are the current ones with a different headroom.
-      if (*next == RolloutPhase::kCost)
-        proposal = std::ceil(proposal * headroom(*next) / headroom(options_.phase) - 1e-9);
+      // Without a plan of the last phase: its fleets are the current ones with another controller.
+      if (*next == RolloutPhase::kCost && !options_.controller)
+        proposal = std::ceil(proposal * load_outlook_->savings() - 1e-9);
       decision.pools[i].next_phase_target =
           bound(static_cast<std::uint32_t>(proposal), bounds_of(observation.pools[i])).replicas;
     }
@@ -440,7 +427,7 @@ class PenstockPlanner final : public Policy {
   signals::Sanitizer sanitizer_;
   Diagnoser diagnoser_;
   BurnRate burn_;
-  std::shared_ptr<OutputLengths> lengths_;
+  std::shared_ptr<TrafficMemory> memory_;
   PlanLoop floor_, load_;
   TrialError trial_error_;
   LoadCorrection correction_;
@@ -450,8 +437,8 @@ class PenstockPlanner final : public Policy {
   std::vector<TimedValues> recent_plans_;  // Of the load loop, indexed by pool.
   // Created at the first observation, which contains the start-up time.
   std::optional<TrafficOutlook> outlook_;
-  std::optional<Headroom> headroom_;
-  core::Duration start_up_{};  // The start-up time for which both were created.
+  std::optional<LoadOutlook> load_outlook_;
+  core::Duration start_up_{};  // The start-up time for which they were created.
   std::uint64_t waiting_ = 0;  // Queued requests at the last check.
   core::Instant raised_at_{}, raise_from_{}, busy_at_{};
 };
@@ -459,12 +446,13 @@ class PenstockPlanner final : public Policy {
 }  // namespace
 
 void set_memory(PlannerOptions& options, core::Duration length) {
+  MemoryOptions& memory = options.memory;
+  memory.length = length;
+  memory.length_least = std::min(memory.length_least, length / 4);
+  memory.slice_most = std::min(memory.slice_most, length / 4);
+  memory.slice_least = std::min(memory.slice_least, length / 8);
   for (PlanLoopOptions* loop : {&options.throughput_loop, &options.load_loop}) {
-    MemoryOptions& memory = loop->memory;
-    memory.length = length;
-    memory.length_least = std::min(memory.length_least, length / 4);
-    memory.slice_most = std::min(memory.slice_most, length / 4);
-    memory.slice_least = std::min(memory.slice_least, length / 8);
+    loop->look_back = std::min(loop->look_back, length / 4);
     loop->urgent_memory = std::min(loop->urgent_memory, length);
   }
 }

@@ -4,14 +4,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <vector>
 
 #include "core/time.h"
 #include "forecast/traffic.h"
+#include "planner/penstock/backtest.h"
 #include "planner/penstock/burn_rate.h"
 #include "planner/penstock/guardrails.h"
-#include "planner/penstock/headroom.h"
 #include "planner/penstock/load_correction.h"
 #include "planner/penstock/plan_loop.h"
 #include "planner/penstock/replica_speed.h"
@@ -30,16 +31,13 @@ struct PlannerOptions {
   RolloutPhase phase = RolloutPhase::kCost;
   PlanLoopOptions throughput_loop;  // The lower bound of the fleet. An interval of 0 disables the loop.
   // Raises the fleet above that bound. While the SLO burns, a search starts at every tick without one in progress.
-  PlanLoopOptions load_loop{.interval = std::chrono::seconds{20},
-                            .memory = {.length_least = std::chrono::minutes{2},
-                                       .slice_least = std::chrono::seconds{30},
-                                       .slice_most = std::chrono::seconds{60}},
-                            .requests_min = 30};
+  PlanLoopOptions load_loop{.interval = std::chrono::seconds{20}, .look_back = std::chrono::minutes{2}};
+  MemoryOptions memory;                               // The traffic of both loops.
   core::Duration interval = std::chrono::seconds{5};  // Length of a tick.
-  double headroom_goal = 0.9;  // Share of the best attainment that is required at the headroom's rate.
-  double utilisation = 0.75;   // Target utilisation of the token formula.
-  core::Duration cost_after = std::chrono::minutes{30};
-  HeadroomOptions headroom;  // Its goal, lag and hold are derived from the other options.
+  // Instead of the one that the backtest chooses. An allowance of 1 plans for the traffic as it is.
+  std::optional<Controller> controller;
+  double uncertainty = 1.0;   // At least 1: factor of possible futures that what is unknown adds.
+  double utilisation = 0.75;  // Target utilisation of the token formula.
   BurnRateOptions burn_rate;
   TrafficOutlookOptions outlook;
   std::vector<forecast::TrafficSample> history;  // Traffic before the start, for the forecast.

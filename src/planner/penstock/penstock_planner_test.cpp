@@ -42,10 +42,9 @@ TEST(PenstockPlanner, GrowsToTheCheapestFleetThatKeepsTheGoal) {
 
 TEST(PenstockPlanner, KeepsRoomForARiseWhileReplicasStart) {
   PlannerOptions options = quick();
-  options.headroom.standard = 1.5;
-  options.headroom_goal = 0.9;
-  std::uint32_t before = 8;  // without headroom
-  for (const double start_up_s : {60.0, 300.0}) {
+  options.controller.reset();
+  std::uint32_t before = 8;  // For the traffic as it is.
+  for (const double start_up_s : {10.0, 900.0}) {
     Course run{options};
     run.start_up_s = start_up_s;
     const std::uint32_t target = run.at_rate(16.0, 900).pools[0].target;
@@ -208,11 +207,12 @@ PoolProfile linear_profile() {
 // A trial a tick, and more than a hundred to make.
 PlannerOptions too_much_to_try() {
   PlannerOptions options = only_load_loop();
-  options.load_loop.memory = {.length = std::chrono::hours{1},
-                              .length_least = std::chrono::hours{1},
-                              .slice_least = std::chrono::seconds{5},
-                              .slice_most = std::chrono::seconds{5},
-                              .tick_requests = 1};
+  options.memory = {.length = std::chrono::hours{1},
+                    .length_least = std::chrono::hours{1},
+                    .slice_least = std::chrono::seconds{5},
+                    .slice_most = std::chrono::seconds{5},
+                    .tick_requests = 1};
+  options.load_loop.look_back = std::chrono::hours{1};
   options.load_loop.requests_min = 3000;
   options.profiles = {linear_profile()};
   return options;
@@ -379,7 +379,7 @@ TEST(PenstockPlanner, ShowsWhatItTriedAndWhatItChose) {
   ASSERT_EQ(std::count_if(decision.candidates.begin(), decision.candidates.end(), chosen), 1);
   EXPECT_EQ(std::find_if(decision.candidates.begin(), decision.candidates.end(), chosen)->replicas, Fleet{8});
   for (const char* name :
-       {"request_rate", "attainment_with_one_fewer_replica", "floor", "load_based_target", "burn_rate"})
+       {"request_rate", "attainment_with_one_fewer_replica", "load_based_target", "hold", "budget_left", "burn_rate"})
     EXPECT_NE(sentence(decision.pools[0]).find(name), std::string::npos) << name << ": " << sentence(decision.pools[0]);
 }
 
@@ -403,7 +403,7 @@ TEST(PenstockPlanner, RequestsTheDataOfItsLoopsAndDiagnosis) {
   const auto planner = make_penstock_planner(nullptr, {}, options);
   EXPECT_EQ(planner->name(), "penstock");
   EXPECT_EQ(planner->interval(), options.interval);
-  EXPECT_GE(planner->memory(), options.throughput_loop.memory.length);
+  EXPECT_GE(planner->memory(), options.memory.length);
   EXPECT_TRUE(planner->wants_segments());
 }
 

@@ -15,28 +15,35 @@ Fleet targets_of(const signals::Observation& observation) {
 
 void PlanLoop::tick(const signals::Observation& observation, const std::function<PlanGoal(double rate)>& goal_at,
                     bool urgent, std::optional<core::Instant> step) {
-  memory_.begin_tick(observation);
   if (step) {
-    memory_.restart(*step);
+    memory_->restart(*step);
     search_.reset();
     urgent = true;
   }
   if (!search_) {
     next_ = std::min(next_, observation.now + options_.interval);  // Also correct after a clock jump backwards.
     if (observation.now < next_ && !urgent) return;
-    memory_.advance();
-    memory_.look_back(urgent ? options_.urgent_memory : core::Duration::max());
-    if (memory_.requests() < (step ? std::min(kStepRequests, options_.requests_min) : options_.requests_min)) {
-      // None of the traffic of the last plan is left, so the little recent traffic is used.
-      const bool outlived = plan_ && plan_->made <= observation.now - options_.memory.length;
-      if (!outlived || observation.now < next_) return;
-      memory_.look_back(core::Duration::max());
+    memory_->advance();
+    Search search{observation.now, options_.look_back, options_.enough_requests, targets_of(observation), {}};
+    if (urgent) {
+      search.look_back = options_.urgent_memory;
+      search.enough_requests = 0;
     }
-    search_ = Search{observation.now, targets_of(observation), goal_at(memory_.rate())};
+    memory_->look_back(search.look_back, search.enough_requests);
+    if (memory_->requests() < (step ? std::min(kStepRequests, options_.requests_min) : options_.requests_min)) {
+      // None of the traffic of the last plan is left, so the little recent traffic is used.
+      const bool outlived = plan_ && plan_->made <= observation.now - memory_->length();
+      if (!outlived || observation.now < next_) return;
+      search.look_back = memory_->length();
+      memory_->look_back(search.look_back, 0);
+    }
+    search.goal = goal_at(memory_->rate());
+    search_ = std::move(search);
     next_ = observation.now + options_.interval;
   }
-  if (auto found = search_plan(memory_, observation.pools, search_->from, search_->goal)) {
-    plan_ = LoopPlan{*std::move(found), observation.now, memory_.rate(), std::move(search_->goal)};
+  memory_->look_back(search_->look_back, search_->enough_requests);
+  if (auto found = search_plan(*memory_, observation.pools, search_->from, search_->goal)) {
+    plan_ = LoopPlan{*std::move(found), observation.now, memory_->used(), memory_->rate(), std::move(search_->goal)};
     search_.reset();
   }
 }

@@ -11,14 +11,19 @@ using testing::at_s;
 using testing::pool_of;
 using testing::RecordedTrials;
 
-const MemoryOptions kNoLimit{.tick_requests = 100'000'000};
+const MemoryOptions kNoLimit{
+    .slice_least = std::chrono::seconds{60}, .slice_most = std::chrono::minutes{5}, .tick_requests = 100'000'000};
+
+const MemoryOptions kOneTrial{
+    .slice_least = std::chrono::seconds{60}, .slice_most = std::chrono::minutes{5}, .tick_requests = 1};
 
 // A loop that is shown ten requests a second; fleets of `need` keep them all, smaller ones in proportion.
 class Course {
  public:
-  explicit Course(const PlanLoopOptions& options = {.memory = kNoLimit})
+  explicit Course(const PlanLoopOptions& options = {}, const MemoryOptions& memory_options = kNoLimit)
       : trials(std::make_shared<RecordedTrials>([this](double fleet, core::Instant) { return fleet / need; })),
-        loop(trials, options) {}
+        memory(std::make_shared<TrafficMemory>(trials, memory_options)),
+        loop(memory, options) {}
 
   // True: there is a new plan.
   bool tick(double at, bool urgent = false) {
@@ -29,6 +34,7 @@ class Course {
     observation.pools = {pool_of(replicas, testing::engine(0))};
     observation.recent = requests_;
     const core::Instant before = loop.plan() ? loop.plan()->made : core::kNever;
+    memory->begin_tick(observation);
     loop.tick(
         observation,
         [&](double rate) {
@@ -44,6 +50,7 @@ class Course {
   PlanGoal goal;
   std::vector<double> goals_asked;
   std::shared_ptr<RecordedTrials> trials;
+  std::shared_ptr<TrafficMemory> memory;
   PlanLoop loop;
 
  private:
@@ -62,7 +69,7 @@ TEST(PlanLoop, PlansTheCheapestFleet) {
 }
 
 TEST(PlanLoop, HasNoPlanForFewRequests) {
-  Course run{{.memory = kNoLimit, .requests_min = 700}};
+  Course run{{.requests_min = 700}};
   EXPECT_FALSE(run.tick(60));
   EXPECT_FALSE(run.loop.waiting_since().has_value());
   EXPECT_TRUE(run.goals_asked.empty());
@@ -71,8 +78,8 @@ TEST(PlanLoop, HasNoPlanForFewRequests) {
 
 TEST(PlanLoop, APlanEndsWithTheMemoryOfItsTraffic) {
   for (const double trickle : {0.0, 0.05}) {
-    Course run{{.interval = std::chrono::seconds{20},
-                .memory = {.length = std::chrono::minutes{5}, .tick_requests = 100'000'000}}};
+    Course run{{.interval = std::chrono::seconds{20}},
+               {.length = std::chrono::minutes{5}, .tick_requests = 100'000'000}};
     EXPECT_TRUE(run.tick(60));
     run.rate_per_s = trickle;
     run.need = 1.0;
@@ -88,7 +95,7 @@ TEST(PlanLoop, APlanEndsWithTheMemoryOfItsTraffic) {
 }
 
 TEST(PlanLoop, PlansOnceInAnInterval) {
-  Course run{{.interval = std::chrono::seconds{180}, .memory = kNoLimit}};
+  Course run{{.interval = std::chrono::seconds{180}}};
   EXPECT_TRUE(run.tick(60));
   for (double at = 65; at < 240; at += 5) EXPECT_FALSE(run.tick(at)) << at;
   EXPECT_TRUE(run.tick(240));
@@ -108,11 +115,11 @@ TEST(PlanLoop, PlansAtOnceWhereItIsUrgent) {
 
 TEST(PlanLoop, ComputesTheGoalAtTheRememberedRate) {
   Course run;
-  run.goal = {.goals = {0.9}, .growth = 2.0, .headroom = 1.1};
+  run.goal = {.goals = {0.9}, .growth = 2.0, .futures = {1.0, 1.2}, .allowance = 0.05};
   EXPECT_TRUE(run.tick(60));
   ASSERT_EQ(run.goals_asked.size(), 1U);
   EXPECT_NEAR(run.goals_asked[0], 10.0, 1e-9);
-  EXPECT_EQ(run.loop.plan()->fleet, Fleet{17});  // 90 % of twice the rate need 15, of 1.13 times that 17
+  EXPECT_EQ(run.loop.plan()->fleet, Fleet{18});  // 90 % of twice the rate need 15; 95 % of that or 1.2 times that, 18
   EXPECT_EQ(run.loop.plan()->goal.growth, 2.0);
   run.rate_per_s = 30;
   EXPECT_TRUE(run.tick(240));
@@ -120,7 +127,7 @@ TEST(PlanLoop, ComputesTheGoalAtTheRememberedRate) {
 }
 
 TEST(PlanLoop, ASearchWithoutTimeGoesOnInTheNextTick) {
-  Course run{{.memory = {.tick_requests = 1}}};  // a trial a tick
+  Course run{{}, kOneTrial};  // a trial a tick
   double at = 60;
   EXPECT_FALSE(run.tick(at));
   EXPECT_EQ(run.loop.waiting_since(), at_s(60));
@@ -138,7 +145,7 @@ TEST(PlanLoop, ASearchWithoutTimeGoesOnInTheNextTick) {
 }
 
 TEST(PlanLoop, AnUrgentCallDoesNotInterruptARunningSearch) {
-  Course run{{.memory = {.tick_requests = 1}}};
+  Course run{{}, kOneTrial};
   EXPECT_FALSE(run.tick(60));
   EXPECT_FALSE(run.tick(65, true));
   EXPECT_EQ(run.loop.waiting_since(), at_s(60));
@@ -149,7 +156,7 @@ TEST(PlanLoop, TriesAgainWhenTrialsChange) {
   Course run;
   EXPECT_TRUE(run.tick(60));
   run.need = 9.0;
-  run.loop.forget_outcomes();
+  run.memory->forget_outcomes();
   run.trials->attempts.clear();
   EXPECT_TRUE(run.tick(240));
   EXPECT_EQ(run.loop.plan()->fleet, Fleet{9});

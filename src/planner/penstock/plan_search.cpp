@@ -13,12 +13,11 @@ namespace {
 constexpr double kGain = 0.005;  // Gain of a doubled fleet below which it counts as none.
 constexpr double kDoubt = 0.5;   // Standard deviations.
 constexpr double kSameLoad = 0.02;
-constexpr double kMoreForOne = 0.5;  // Headroom of a pool of one replica; larger pools use a part of it.
 constexpr double kRounding = 1e-9;
 
-class Search {
+class FleetSearch {
  public:
-  Search(FleetOutcomes& outcomes, const std::vector<signals::PoolObservation>& pools, const PlanGoal& goal)
+  FleetSearch(FleetOutcomes& outcomes, const std::vector<signals::PoolObservation>& pools, const PlanGoal& goal)
       : outcomes_(outcomes), pools_(pools), goal_(goal) {}
 
   std::optional<FleetPlan> run(const Fleet& from) {
@@ -27,13 +26,13 @@ class Search {
     best_ = judge(plan.fleet);
     plan.best = best_.all.attainment();
     plan.requests = best_.all.requests;
-    // If the bounds leave no room for the headroom, as much of it as fits is used.
-    stressed_least_ = std::min(goal_.headroom_goal * plan.best, stressed(plan.fleet));
+    // If the bounds leave no room for the futures, as much of it as fits is used.
+    future_best_ = over_futures(plan.fleet);
     plan.bounds.resize(from.size());
     for (std::size_t pool = 0; pool < from.size() && !exhausted_; ++pool)
       smallest(plan, pool, from[pool], static_cast<double>(pool + 1) / static_cast<double>(from.size()));
     plan.attainment = judge(plan.fleet).all.attainment();
-    plan.stressed = stressed(plan.fleet);
+    plan.over_futures = over_futures(plan.fleet).all.attainment();
     if (exhausted_) return std::nullopt;
     for (const auto& [fleet, outcome] : judged_)
       plan.tried.push_back(
@@ -92,7 +91,7 @@ class Search {
         .first->second;
   }
 
-  // Doubles the fleet until doubling gains nothing and there is headroom.
+  // Doubles the fleet until doubling gains nothing and the futures are covered.
   Fleet large_enough(const Fleet& from) {
     const auto grown = [&](const Fleet& fleet) {
       Fleet more = fleet;
@@ -107,8 +106,7 @@ class Search {
 
   [[nodiscard]] bool gains(const Fleet& large, const Fleet& more) {
     const TrialOutcome kept = judge(large);
-    if (kept.all.attainment() < kHardlyHalf || !has_headroom(large, goal_.headroom_goal * kept.all.attainment()))
-      return true;
+    if (kept.all.attainment() < kHardlyHalf || !covers_futures(large, kept, all_of(kept))) return true;
     if (kept.all.attainment() > kAllKept) return false;
     const TrialOutcome kept_by_more = judge(more);
     if (kept_by_more.all.attainment() - kept.all.attainment() >= kGain) return true;
@@ -117,13 +115,45 @@ class Search {
     return false;
   }
 
-  double stressed(const Fleet& fleet) {
-    std::vector<double> loads;
-    for (const std::uint32_t replicas : fleet) loads.push_back(goal_.growth * headroom_of(goal_.headroom, replicas));
-    return attempt(fleet, loads).all.attainment();
+  // Mean over the futures. One without growth is taken to be like the expected traffic, which saves trials of large
+  // fleets.
+  TrialOutcome over_futures(const Fleet& fleet) {
+    const TrialOutcome now = judge(fleet);
+    if (goal_.futures.empty() || goal_.allowance >= 1.0) return now;
+    const double part = 1.0 / static_cast<double>(goal_.futures.size());
+    TrialOutcome mean;
+    for (const double multiple : goal_.futures) {
+      const bool grows = multiple > 1.0 + kSameLoad;
+      mean += (grows ? attempt(fleet, std::vector<double>(fleet.size(), goal_.growth * multiple)) : now).times(part);
+    }
+    return mean;
   }
-  [[nodiscard]] bool has_headroom(const Fleet& fleet, double least) {
-    return goal_.headroom <= 1.0 || stressed(fleet) >= least - kRounding;
+
+  // Returns true if no objective misses more than is allowed over the futures.
+  [[nodiscard]] bool covers_futures(const Fleet& fleet, const TrialOutcome& best, const TrialOutcome& reachable) {
+    if (goal_.futures.empty() || goal_.allowance >= 1.0) return true;
+    const TrialOutcome mean = over_futures(fleet);
+    if (mean.targets.empty()) return mean.all.attainment() >= needed_over_futures(best.all, reachable.all, 0);
+    for (std::size_t i = 0; i < mean.targets.size(); ++i)
+      if (mean.targets[i].attainment() < needed_over_futures(best.targets[i], reachable.targets[i], i)) return false;
+    return true;
+  }
+
+  [[nodiscard]] double needed_over_futures(const TrialCounts& best, const TrialCounts& reachable,
+                                           std::size_t objective) const {
+    const double allowed = goal_.allowance * (1.0 - goal_at(objective)) / std::max(kRounding, 1.0 - goal_at(0));
+    return std::min(best.attainment() * (1.0 - std::min(1.0, allowed)), reachable.attainment()) - kRounding;
+  }
+
+  // As if every request met its objective.
+  [[nodiscard]] static TrialOutcome all_of(TrialOutcome outcome) {
+    outcome.all.met = outcome.all.requests;
+    for (TrialCounts& counts : outcome.targets) counts.met = counts.requests;
+    return outcome;
+  }
+
+  [[nodiscard]] double goal_at(std::size_t objective) const {
+    return goal_.goals[std::min(objective, goal_.goals.size() - 1)];
   }
 
   // Returns true if the misses are within the allowed share, for each objective. `doubts`: the standard deviations by
@@ -134,7 +164,7 @@ class Search {
     };
     if (outcome.targets.empty()) return keeps(outcome.all, best_.all, goal_.goals.front());
     for (std::size_t i = 0; i < outcome.targets.size(); ++i)
-      if (!keeps(outcome.targets[i], best_.targets[i], goal_.goals[std::min(i, goal_.goals.size() - 1)])) return false;
+      if (!keeps(outcome.targets[i], best_.targets[i], goal_at(i))) return false;
     return true;
   }
 
@@ -148,7 +178,7 @@ class Search {
   [[nodiscard]] PlanBound bound_of(const TrialOutcome& outcome, double share_of_misses, double doubts) const {
     PlanBound bound{false, outcome.all.attainment(), needed(best_.all, goal_.goals.front(), share_of_misses, doubts)};
     for (std::size_t i = 0; i < outcome.targets.size(); ++i) {
-      const double goal = goal_.goals[std::min(i, goal_.goals.size() - 1)];
+      const double goal = goal_at(i);
       const double least = needed(best_.targets[i], goal, share_of_misses, doubts);
       const double attainment = outcome.targets[i].attainment();
       if (i == 0 || attainment - least < bound.attainment - bound.needed) {
@@ -166,13 +196,13 @@ class Search {
     const double doubts = replicas < there_is ? kDoubt : -kDoubt;
     const TrialOutcome outcome = judge(tried);
     const bool good = keeps_goals(outcome, share_of_misses, doubts);
-    const bool both = good && has_headroom(tried, stressed_least_);
+    const bool both = good && covers_futures(tried, best_, future_best_);
     if (!both && !exhausted_) {
       // The last failed trial is the one with one replica less.
       plan.bounds[pool] = bound_of(outcome, share_of_misses, doubts);
       if (good) {
-        plan.bounds[pool].stressed = stressed(tried);
-        plan.bounds[pool].stressed_needed = stressed_least_;
+        plan.bounds[pool].over_futures = over_futures(tried).all.attainment();
+        plan.bounds[pool].needed_over_futures = needed_over_futures(best_.all, future_best_.all, 0);
       }
     }
     return both;
@@ -220,19 +250,15 @@ class Search {
   std::map<std::pair<Fleet, double>, TrialOutcome> tried_at_;  // At other rates.
   std::map<Fleet, TrialOutcome> judged_;                       // At the planned rate.
   TrialOutcome best_;
-  double stressed_least_ = 0.0;
+  TrialOutcome future_best_;
   bool exhausted_ = false;
 };
 
 }  // namespace
 
-double headroom_of(double headroom, std::uint32_t replicas) {
-  return headroom > 1.0 ? headroom + kMoreForOne / replicas : 1.0;
-}
-
 std::optional<FleetPlan> search_plan(FleetOutcomes& outcomes, const std::vector<signals::PoolObservation>& pools,
                                      const Fleet& from, const PlanGoal& goal) {
-  return Search{outcomes, pools, goal}.run(from);
+  return FleetSearch{outcomes, pools, goal}.run(from);
 }
 
 }  // namespace penstock::planner

@@ -27,22 +27,24 @@ class FleetOutcomes {
 struct PlanGoal {
   std::vector<double> goals = {0.99};  // By objective: required share of the attainment of a fleet of any size.
   double growth = 1.0;                 // Multiple of the rate at which the traffic is expected.
-  double headroom = 1.0;               // Multiple of that rate at which the fleet must not collapse.
-  // Required share of the best attainment at that rate, limited by the pools' bounds.
-  double headroom_goal = 0.9;
-  void archive(core::StateArchive& state) { state.values_of(goals, growth, headroom, headroom_goal); }
+  // Equally likely multiples of that rate, ascending; empty if only the expected traffic counts.
+  std::vector<double> futures{};
+  // Share of requests that may miss on average over the futures, relative to a fleet of any size. Objectives with
+  // another goal have as many times this share as their goal allows misses.
+  double allowance = 0.1;
+  void archive(core::StateArchive& state) { state.values_of(goals, growth, futures, allowance); }
 };
 
 // Why a pool of a plan is not one replica smaller: its attainment would be below the needed one, or else the attainment
-// at the headroom's rate. While a pool is minimised, the following ones are still large.
+// over the futures. While a pool is minimised, the following ones are still large.
 struct PlanBound {
   bool at_minimum = true;  // The pool may not be smaller, and the rest is unknown.
   double attainment = 1.0, needed = 1.0;
-  double stressed = 1.0, stressed_needed = 1.0;
+  double over_futures = 1.0, needed_over_futures = 1.0;
 
-  [[nodiscard]] bool is_headroom() const { return !at_minimum && attainment >= needed; }
+  [[nodiscard]] bool is_future() const { return !at_minimum && attainment >= needed; }
   void archive(core::StateArchive& state) {
-    state.values_of(at_minimum, attainment, needed, stressed, stressed_needed);
+    state.values_of(at_minimum, attainment, needed, over_futures, needed_over_futures);
   }
 };
 
@@ -52,17 +54,13 @@ struct FleetPlan {
   std::vector<PlanBound> bounds;  // By pool.
   double attainment = 1.0;        // Attainment of the fleet in its trial.
   double best = 1.0;              // Attainment of a fleet so large that further replicas change nothing.
-  double stressed = 1.0;          // Attainment of the fleet at the headroom's rate.
+  double over_futures = 1.0;      // Mean attainment of the fleet over the futures.
   double requests = 0.0;          // Number of requests in the trial.
   std::vector<Candidate> tried;
   void archive(core::StateArchive& state) {
-    state.values_of(fleet, bounds, attainment, best, stressed, requests, tried);
+    state.values_of(fleet, bounds, attainment, best, over_futures, requests, tried);
   }
 };
-
-// The load multiple that a pool of this size must be able to serve: the smaller the pool, the larger the deviations of
-// its load from the mean.
-[[nodiscard]] double headroom_of(double headroom, std::uint32_t replicas);
 
 // Tries fleets around `from` within the pools' bounds, in steps that double away from it and halve back. Each pool in
 // turn is minimised while the following ones are still large, and the error budget is divided between them. Between the

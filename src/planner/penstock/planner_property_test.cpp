@@ -140,7 +140,7 @@ TEST(PlannerAfterAJump, HoldsDuringTheJump) {
   const int loads = run.trials->loads;
   run.now_s += 50'000.0;
   run.change = [](signals::Observation& seen) { seen.pools[0].unrouted_requests = 100; };
-  EXPECT_DECISION(run.at_rate(100.0, run.now_s + 5.0).pools[0], before, kCheapestThatKeepsSlo, kClockJump);
+  EXPECT_DECISION(run.at_rate(100.0, run.now_s + 5.0).pools[0], before, kSloAtRisk, kClockJump);
   EXPECT_EQ(run.trials->loads, loads);
   EXPECT_EQ(run.at_rate(100.0, run.now_s + 300.0).pools[0].target, 50U);
 }

@@ -79,6 +79,18 @@ void TrafficMemory::restart(core::Instant from) {
   open_ = Slice{from, now_};
 }
 
+void TrafficMemory::look_back(core::Duration least, std::size_t enough) {
+  std::size_t requests = open_.requests;
+  counted_from_ = core::Instant::min();
+  for (auto slice = closed_.rbegin(); slice != closed_.rend(); ++slice) {
+    if (slice->to <= open_.to - least && requests >= enough) {
+      counted_from_ = slice->to;
+      return;
+    }
+    requests += slice->requests;
+  }
+}
+
 std::span<const signals::RecentRequest> TrafficMemory::between(core::Instant from, core::Instant to) const {
   const auto at = [&](core::Instant moment) {
     return std::partition_point(recent_.begin(), recent_.end(),
@@ -109,6 +121,7 @@ std::optional<TrialOutcome> TrafficMemory::outcome_at(const Fleet& fleet, double
       TrialOutcome tried = attempt({slice.from, slice.to}, fleet, twentieths / kTwentieths, options_.waiting_most);
       if (tried.all.requests > 0.0) tried = tried.times(static_cast<double>(slice.requests) / tried.all.requests);
       outcome = &outcomes.emplace(fleet, std::move(tried)).first->second;
+      if (listener_) listener_(slice.from, slice.to, fleet, twentieths / kTwentieths, *outcome);
     }
     sum += *outcome;
     return true;
@@ -284,10 +297,14 @@ std::size_t TrafficMemory::requests() const {
   return requests;
 }
 
-double TrafficMemory::rate() const {
+core::Duration TrafficMemory::used() const {
   core::Instant from = open_.from;
   for (auto slice = closed_.rbegin(); slice != closed_.rend() && counts(*slice); ++slice) from = slice->from;
-  const double seconds = core::to_seconds(open_.to - from);
+  return open_.to - from;
+}
+
+double TrafficMemory::rate() const {
+  const double seconds = core::to_seconds(used());
   return seconds > 0.0 ? static_cast<double>(requests()) / seconds : 0.0;
 }
 

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -27,8 +28,8 @@ struct MemoryOptions {
   core::Duration length_least = std::chrono::minutes{5};
   // With this number of requests, a share of 99 % is known to 0.1 percentage points.
   std::size_t enough_requests = 8000;
-  core::Duration slice_least = std::chrono::seconds{60};
-  core::Duration slice_most = std::chrono::minutes{5};
+  core::Duration slice_least = std::chrono::seconds{30};
+  core::Duration slice_most = std::chrono::seconds{60};
   // Number of requests that closes a slice early, and the approximate limit of one trial including its warm-up.
   std::size_t slice_requests = 2000;
   // Warm-up before a slice, as a share of its length; its requests are served and not counted. It lasts at least as
@@ -38,7 +39,7 @@ struct MemoryOptions {
   // Requests that have waited longer when a trial begins are left out: they are late with any fleet.
   core::Duration waiting_most = std::chrono::seconds{2};
   std::uint32_t replicas_least = 3;  // Minimum replicas of a scaled-down fleet.
-  std::size_t tick_requests = 1500;  // Requests that trials may serve per tick; the last trial may exceed it.
+  std::size_t tick_requests = 3000;  // Requests that trials may serve per tick; the last trial may exceed it.
 };
 
 // Time is divided into slices. Each slice is simulated once per requested fleet and stores the outcome, so that a plan
@@ -59,6 +60,11 @@ class TrafficMemory final : public FleetOutcomes {
                 std::shared_ptr<OutputLengths> lengths = std::make_shared<OutputLengths>())
       : trials_(std::move(trials)), options_(options), lengths_(std::move(lengths)) {}
 
+  // Called with every outcome of a trial: the slice, the fleet, the multiple of the recorded rate, and the outcome.
+  using Listener =
+      std::function<void(core::Instant from, core::Instant to, const Fleet&, double load, const TrialOutcome&)>;
+  void listen(Listener listener) { listener_ = std::move(listener); }
+
   // Starts a tick with a new work budget on the current requests. Slices are unchanged.
   void begin_tick(const signals::Observation& observation);
   // Closes and drops slices so that the memory ends now; drops all slices if the clock went back.
@@ -67,8 +73,10 @@ class TrafficMemory final : public FleetOutcomes {
   // Forgets the traffic before this time: a step has begun.
   void restart(core::Instant from);
 
-  // Only slices that ended within this time count from now on; the others are kept.
-  void look_back(core::Duration length) { look_back_ = length; }
+  // From now on, only the latest slices count: those that ended within this time, and earlier ones until there are
+  // `enough` requests.
+  void look_back(core::Duration least, std::size_t enough);
+  [[nodiscard]] core::Duration length() const { return options_.length; }
   // Discards all outcomes because the trials have changed.
   void forget_outcomes();
 
@@ -82,8 +90,11 @@ class TrafficMemory final : public FleetOutcomes {
 
   [[nodiscard]] std::size_t requests() const;  // Requests in the slices that count.
   [[nodiscard]] double rate() const;           // Their mean rate per second.
+  [[nodiscard]] core::Duration used() const;   // From the begin of the oldest of them until now.
 
-  void archive(core::StateArchive& state) { state("traffic_memory", closed_, open_, look_back_, unchecked_, fleets_); }
+  void archive(core::StateArchive& state) {
+    state("traffic_memory", closed_, open_, counted_from_, unchecked_, fleets_);
+  }
 
  private:
   struct Slice {
@@ -103,7 +114,7 @@ class TrafficMemory final : public FleetOutcomes {
     void archive(core::StateArchive& state) { state.values_of(since, ready); }
   };
   [[nodiscard]] std::size_t remembered() const;  // Requests in all slices.
-  [[nodiscard]] bool counts(const Slice& slice) const { return open_.to - slice.to < look_back_; }
+  [[nodiscard]] bool counts(const Slice& slice) const { return slice.to > counted_from_; }
   [[nodiscard]] std::span<const signals::RecentRequest> between(core::Instant from, core::Instant to) const;
   [[nodiscard]] static const TrialOutcome* known(const std::map<Fleet, TrialOutcome>& outcomes, const Fleet& fleet);
   [[nodiscard]] std::size_t open_in(const Span& slice) const;
@@ -122,13 +133,14 @@ class TrafficMemory final : public FleetOutcomes {
   core::Instant now_{};
   std::deque<Slice> closed_;
   Slice open_{};  // From the end of the last closed slice until now; drops its outcomes when it changes.
-  core::Duration look_back_ = core::Duration::max();
-  std::size_t served_ = 0;  // Requests served in this tick.
+  core::Instant counted_from_ = core::Instant::min();  // Slices that ended by then do not count.
+  std::size_t served_ = 0;                             // Requests served in this tick.
   std::shared_ptr<OutputLengths> lengths_;
   std::deque<Span> unchecked_;                    // Closed slices without a comparison, oldest first.
   std::deque<ReadyFleet> fleets_;                 // One entry per change, oldest first.
   std::vector<signals::RecentRequest> arriving_;  // Of the current trial.
   std::vector<RunningRequest> running_;
+  Listener listener_;
 };
 
 }  // namespace penstock::planner

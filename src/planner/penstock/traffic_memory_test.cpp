@@ -62,7 +62,10 @@ class Course {
   double arrived_s_ = 0.0;
 };
 
-const MemoryOptions kNoLimit{.slice_requests = 3000, .tick_requests = 100'000'000};
+const MemoryOptions kNoLimit{.slice_least = std::chrono::seconds{60},
+                             .slice_most = std::chrono::minutes{5},
+                             .slice_requests = 3000,
+                             .tick_requests = 100'000'000};
 using Begins = std::vector<double>;
 
 TEST(TrafficMemory, ASliceOfManyRequestsClosesAfterTheLeastTime) {
@@ -151,7 +154,7 @@ TEST(TrafficMemory, AMinuteWithoutRequestsCostsNothing) {
 }
 
 TEST(TrafficMemory, TheWorkOfATickIsBounded) {
-  Course run{{.tick_requests = 5000}};
+  Course run{{.slice_least = std::chrono::seconds{60}, .slice_most = std::chrono::minutes{5}, .tick_requests = 5000}};
   run.go_on(300, 50);  // five slices of 3000 requests, with 1500 more to warm up
   run.trials->attempts.clear();
   int ticks = 0;
@@ -174,7 +177,7 @@ TEST(TrafficMemory, TheWorkOfATickIsBounded) {
 }
 
 TEST(TrafficMemory, KnownOutcomesCostNoWork) {
-  Course run{{.tick_requests = 1}};
+  Course run{{.slice_least = std::chrono::seconds{60}, .slice_most = std::chrono::minutes{5}, .tick_requests = 1}};
   run.go_on(60, 50);
   EXPECT_TRUE(run.memory.outcome({3}).has_value());
   EXPECT_TRUE(run.memory.outcome({3}).has_value());

@@ -1,0 +1,87 @@
+// Chooses how carefully to plan, by what each choice would have cost and missed on the load so far.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <span>
+#include <vector>
+
+#include "core/state_archive.h"
+#include "core/time.h"
+#include "planner/penstock/burn_rate.h"
+#include "planner/penstock/load_curve.h"
+#include "planner/penstock/load_history.h"
+
+namespace penstock::planner {
+
+// How a fleet follows its load.
+struct Controller {
+  double allowance = 0.1;                          // Expected share of requests that may miss, over possible futures.
+  core::Duration hold = std::chrono::minutes{15};  // The largest plan of this time is kept.
+  void archive(core::StateArchive& state) { state.values_of(allowance, hold); }
+};
+
+struct BacktestOptions {
+  double goal = 0.99;
+  core::Duration lag{};  // From the request for a replica until it is ready.
+};
+
+struct FleetSize {
+  std::uint32_t replicas = 1, least = 1, most = 64;
+};
+
+// Every minute, each of a grid of controllers moves a fleet of its own, which serves the recorded load by the curve of
+// the trials. The cheapest whose fleet stays within the error budget is chosen. A day of misses that exceed the budget
+// lowers what is allowed, and unused budget raises it.
+//
+// The first choice follows from the same grid on public traces, and loses weight over two hours.
+class Backtest {
+ public:
+  explicit Backtest(const BacktestOptions& options);
+
+  // A minute has ended. `base` is the load to which `futures` are relative; both are those of its end.
+  void observe(const LoadMinute& minute, double base, std::span<const double> futures, const LoadCurve& curve,
+               const BudgetUse& observed, const FleetSize& fleet);
+
+  [[nodiscard]] const Controller& chosen() const { return controllers_[chosen_].controller; }
+  // The choice before any history.
+  [[nodiscard]] const Controller& first() const { return controllers_[first_].controller; }
+  // Replicas of the chosen controller relative to those of the first.
+  [[nodiscard]] double replicas_to_first() const {
+    return controllers_[chosen_].replicas / controllers_[first_].replicas;
+  }
+  // Of the chosen controller: its share of misses.
+  [[nodiscard]] double missed_share() const { return controllers_[chosen_].missed / requests_; }
+  // Share of the error budget of the last half day that is left; negative if more was missed than allowed.
+  [[nodiscard]] double budget_left() const;
+
+  void archive(core::StateArchive& state);
+
+ private:
+  struct Tried {
+    Controller controller;
+    double missed = 0.0, replicas = 0.0;  // Sums; earlier minutes count less.
+    std::uint32_t target = 0, ready = 0;
+    std::deque<std::uint32_t> orders{};  // Replicas that become ready in the next minutes.
+    double queue = 0.0;                  // Weighted tokens.
+    void archive(core::StateArchive& state) { state.values_of(missed, replicas, target, ready, orders, queue); }
+  };
+  [[nodiscard]] std::uint32_t proposal(double allowance, double base, std::span<const double> futures,
+                                       const LoadCurve& curve, const FleetSize& fleet) const;
+  void follow(Tried& tried, std::uint32_t target) const;
+  void serve(Tried& tried, const LoadMinute& minute, const LoadCurve& curve) const;
+  void choose();
+
+  BacktestOptions options_;
+  std::size_t lag_;  // In minutes.
+  std::vector<Tried> controllers_;
+  std::vector<std::deque<std::uint32_t>> proposals_;  // By allowance: of the last minutes, latest last.
+  double requests_ = 0.0;                             // Of all sums in `controllers_`.
+  double observed_missed_ = 0.0, observed_allowed_ = 0.0;
+  double expected_missed_ = 0.0;  // By the fleets of the controllers that were chosen.
+  std::uint64_t minutes_ = 0;
+  std::size_t chosen_ = 0, first_ = 0;
+};
+
+}  // namespace penstock::planner

@@ -1,0 +1,83 @@
+#include "planner/penstock/futures.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+
+namespace penstock::planner {
+namespace {
+
+constexpr std::uint64_t kMinutesMost = 1440;  // Of history.
+constexpr double kAgeMinutes = 720.0;         // A minute of this age counts 1/e.
+constexpr double kFirstWeight = 30.0;         // Minutes of history that outweigh the first multiples.
+constexpr std::uint64_t kLagMost = 30;        // Minutes.
+constexpr double kMultipleMost = 8.0;         // Larger ones follow minutes without traffic.
+
+// Quantiles of (load of a minute) / (load three minutes earlier) in the ServeGen days m-large 0 and m-mid 1 and in 14 h
+// of DeepSeek-R1, all three pooled.
+constexpr std::array<std::pair<double, double>, 9> kQuantiles{{{0.01, 0.45},
+                                                               {0.05, 0.63},
+                                                               {0.25, 0.86},
+                                                               {0.50, 1.00},
+                                                               {0.75, 1.16},
+                                                               {0.90, 1.39},
+                                                               {0.95, 1.58},
+                                                               {0.97, 1.75},
+                                                               {0.99, 2.10}}};
+constexpr double kQuantilesLag = 2.0;  // Minutes between them.
+constexpr double kSpreadPower = 0.15;  // Growth of the spread with the lag, measured for 0 to 5 minutes.
+
+double first_multiple(double quantile, double spread) {
+  const auto above = std::find_if(kQuantiles.begin() + 1, kQuantiles.end() - 1,
+                                  [&](const auto& point) { return point.first >= quantile; });
+  const auto below = above - 1;
+  const double part = std::clamp((quantile - below->first) / (above->first - below->first), 0.0, 1.0);
+  return std::pow(below->second + part * (above->second - below->second), spread);
+}
+
+double middle(std::size_t index) { return (static_cast<double>(index) + 0.5) / Futures::kCount; }
+
+}  // namespace
+
+Futures::Futures(core::Duration lag)
+    : lag_(std::min<std::uint64_t>(kLagMost, static_cast<std::uint64_t>(std::max<std::int64_t>(
+                                                 0, (lag + core::kMinute - core::Duration{1}) / core::kMinute)))) {
+  const double spread = std::pow((static_cast<double>(lag_) + 1.0) / (kQuantilesLag + 1.0), kSpreadPower);
+  for (std::size_t i = 0; i < kCount; ++i) first_.push_back({first_multiple(middle(i), spread), 0});
+  learn();
+}
+
+void Futures::observe(double peak, double base) {
+  ++count_;
+  // bases_[k] is that of the minute which ended bases_.size() - k minutes ago.
+  for (const std::uint64_t after : {lag_ + 1, lag_ + 2}) {
+    if (bases_.size() < after) continue;
+    const double then = bases_[bases_.size() - after];
+    if (then > 0.0) past_.push_back({std::min(kMultipleMost, peak / then), count_});
+  }
+  bases_.push_back(base);
+  if (bases_.size() > lag_ + 2) bases_.pop_front();
+  while (!past_.empty() && past_.front().minute + kMinutesMost < count_) past_.pop_front();
+  learn();
+}
+
+void Futures::learn() {
+  std::vector<std::pair<double, double>> weighted;  // Multiple and weight.
+  weighted.reserve(past_.size() + first_.size());
+  for (const Past& past : past_)
+    weighted.emplace_back(past.multiple, 0.5 * std::exp(-static_cast<double>(count_ - past.minute) / kAgeMinutes));
+  for (const Past& first : first_) weighted.emplace_back(first.multiple, kFirstWeight / kCount);
+  std::sort(weighted.begin(), weighted.end());
+  double all = 0.0;
+  for (const auto& [multiple, weight] : weighted) all += weight;
+  multiples_.clear();
+  double sum = 0.0;
+  for (const auto& [multiple, weight] : weighted) {
+    sum += weight;
+    while (multiples_.size() < kCount && sum >= middle(multiples_.size()) * all) multiples_.push_back(multiple);
+  }
+  multiples_.resize(kCount, weighted.back().first);
+}
+
+}  // namespace penstock::planner

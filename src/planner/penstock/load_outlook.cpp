@@ -1,0 +1,53 @@
+#include "planner/penstock/load_outlook.h"
+
+#include <algorithm>
+
+namespace penstock::planner {
+namespace {
+
+constexpr core::Duration kUsedLeast = std::chrono::minutes{1}, kUsedMost = std::chrono::minutes{20};
+
+FleetSize size_of(const signals::Observation& observation) {
+  FleetSize size{0, 0, 0};
+  for (const signals::PoolObservation& pool : observation.pools) {
+    size.replicas += std::max(1U, pool.target_replicas);
+    size.least += std::max(1U, pool.min_replicas);
+    size.most += std::max(1U, pool.max_replicas);
+  }
+  return size;
+}
+
+}  // namespace
+
+void LoadOutlook::observe(const signals::Observation& observation, core::Duration used, BurnRate& burn) {
+  const auto minute =
+      history_.observe(observation.now, observation.pools.front(), observation.pools.back().output_tokens_total);
+  if (!minute) return;
+  const double base = history_.peak(observation.now - std::clamp(used, kUsedLeast, kUsedMost), observation.now);
+  futures_.observe(minute->peak, base);
+  curve_.age();
+  backtest_.observe(*minute, base, futures_.multiples(), curve_, burn.take_use(), size_of(observation));
+}
+
+void LoadOutlook::observe_trial(core::Instant from, core::Instant to, const Fleet& fleet, double load,
+                                const TrialOutcome& outcome, double best) {
+  std::uint32_t replicas = 0;
+  for (const std::uint32_t count : fleet) replicas += count;
+  curve_.add(load * history_.peak(from, to) / std::max(1U, replicas), outcome.all.requests,
+             best * outcome.all.requests - outcome.all.met);
+}
+
+std::vector<double> LoadOutlook::futures(double uncertainty) const {
+  std::vector<double> multiples = futures_.multiples();
+  for (double& multiple : multiples) multiple *= uncertainty;
+  return multiples;
+}
+
+Controller LoadOutlook::controller(RolloutPhase phase) const {
+  if (fixed_) return *fixed_;
+  const Controller &first = backtest_.first(), &chosen = backtest_.chosen();
+  if (phase == RolloutPhase::kCost) return chosen;
+  return {std::min(first.allowance, chosen.allowance), std::max(first.hold, chosen.hold)};
+}
+
+}  // namespace penstock::planner

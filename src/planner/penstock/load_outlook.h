@@ -1,0 +1,52 @@
+// What the load may become until a replica that is requested now is ready, and how carefully to plan for it.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "core/state_archive.h"
+#include "core/time.h"
+#include "planner/penstock/backtest.h"
+#include "planner/penstock/burn_rate.h"
+#include "planner/penstock/futures.h"
+#include "planner/penstock/load_curve.h"
+#include "planner/penstock/load_history.h"
+#include "planner/penstock/plan_search.h"
+#include "planner/penstock/trials.h"
+#include "planner/policy.h"
+#include "signals/observation.h"
+
+namespace penstock::planner {
+
+class LoadOutlook {
+ public:
+  // `fixed` replaces the controller that the backtest chooses.
+  LoadOutlook(double goal, core::Duration start_up, const std::optional<Controller>& fixed = std::nullopt)
+      : fixed_(fixed), futures_(start_up), backtest_({.goal = goal, .lag = start_up}) {}
+
+  // Called every tick. `used` is the length of the traffic that the last plan used, to whose load futures are relative.
+  void observe(const signals::Observation& observation, core::Duration used, BurnRate& burn);
+  // A trial of a fleet at a multiple of the traffic in (from, to]. `best` is the attainment of a fleet of any size.
+  void observe_trial(core::Instant from, core::Instant to, const Fleet& fleet, double load, const TrialOutcome& outcome,
+                     double best);
+
+  // Multiples of the load, each times `uncertainty`.
+  [[nodiscard]] std::vector<double> futures(double uncertainty = 1.0) const;
+  [[nodiscard]] double largest_future() const { return futures_.multiples().back(); }
+  // More careful than the first choice if the traffic requires it; less careful only in the phase kCost.
+  [[nodiscard]] Controller controller(RolloutPhase phase) const;
+  // Replicas in the phase kCost relative to the earlier phases.
+  [[nodiscard]] double savings() const { return fixed_ ? 1.0 : backtest_.replicas_to_first(); }
+  [[nodiscard]] double budget_left() const { return backtest_.budget_left(); }
+
+  void archive(core::StateArchive& state) { state("load_outlook", history_, futures_, curve_, backtest_); }
+
+ private:
+  std::optional<Controller> fixed_;
+  LoadHistory history_;
+  Futures futures_;
+  LoadCurve curve_;
+  Backtest backtest_;
+};
+
+}  // namespace penstock::planner
