@@ -408,7 +408,7 @@ void compare_with_every_fleet(std::size_t pool_count, bool grows) {
     ASSERT_TRUE(plan.has_value());
     ASSERT_NEAR(plan->best, every.best().all.attainment(), 1e-9) << "round " << round;
     ASSERT_EQ(plan->fleet, every.least()) << "round " << round;
-    ASSERT_LE(outcomes.asked(), 200 * pool_count);
+    ASSERT_LE(outcomes.asked(), 300 * pool_count);
     for (std::size_t i = 0; i < pool_count; ++i) {
       ASSERT_GE(plan->fleet[i], pools[i].min_replicas);
       ASSERT_LE(plan->fleet[i], pools[i].max_replicas);
