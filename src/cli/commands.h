@@ -28,6 +28,7 @@ struct Command {
 [[nodiscard]] int run(const Arguments& arguments, std::string_view commit);
 
 [[nodiscard]] int replay(const Arguments& arguments);
+[[nodiscard]] int decide(const Arguments& arguments);
 [[nodiscard]] int explain(const Arguments& arguments);
 [[nodiscard]] int check(const Arguments& arguments);
 [[nodiscard]] int up(const Arguments& arguments);

@@ -13,6 +13,7 @@
 #include "planner/policy.h"
 #include "replay/capacities.h"
 #include "replay/planner_setup.h"
+#include "replay/schedule_file.h"
 #include "replay/setup.h"
 
 namespace penstock::cli {
@@ -123,6 +124,12 @@ configuration::Configuration live_defaults() {
   return made;
 }
 
+core::Result<void> check_deployable(std::string_view policy) {
+  if (policy != "all" && policy != configuration::kClairvoyant && !replay::is_schedule(policy)) return {};
+  return core::invalid_input("--policy", options::quote(policy) + " is for `penstock replay` only",
+                             "name one policy, as penstock");
+}
+
 core::Result<std::unique_ptr<decision::Policy>> make_live_policy(const PlanOptions& plan,
                                                                  const configuration::Configuration& made,
                                                                  const simulation::RunOptions& run) {
@@ -132,11 +139,7 @@ core::Result<std::unique_ptr<decision::Policy>> make_live_policy(const PlanOptio
     options->guesses_engines = plan.engines != EngineHost::kLocal;
     return replay::make_penstock(*std::move(options), trial_options(run), 1.0);
   }
-  const std::vector<std::string_view> names = planner::policy_names();
-  if (std::find(names.begin(), names.end(), plan.policy) == names.end() &&
-      (plan.policy == "all" || plan.policy == configuration::kClairvoyant))
-    return core::invalid_input("--policy", options::quote(plan.policy) + " is for `penstock replay` only",
-                               "name one policy, as penstock");
+  if (auto checked = check_deployable(plan.policy); !checked) return tl::make_unexpected(checked.error());
   const auto capacity = replay::known_capacity(made.capacity, plan.policy);
   if (!capacity) return tl::make_unexpected(capacity.error());
   return replay::make_policy_with(std::vector(run.pools.size(), *capacity), plan.policy, run);

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "actuation/fleet_state.h"
 #include "cli/autoscalers.h"
@@ -47,6 +48,9 @@ struct PlanOptions {
 // Returns a configuration with the defaults of a live planner: its engines use the block size of vLLM, where a replay
 // uses that of traces.
 [[nodiscard]] configuration::Configuration live_defaults();
+
+// An error names a policy that only a replay can run.
+[[nodiscard]] core::Result<void> check_deployable(std::string_view policy);
 
 [[nodiscard]] core::Result<std::unique_ptr<decision::Policy>> make_live_policy(const PlanOptions& plan,
                                                                                const configuration::Configuration& made,

@@ -82,7 +82,7 @@ void DecisionLoop::record(Tick& tick, const signals::Observation& observation, s
                           const PoolDecision& pool) {
   const LastDecision last{pool.reason, pool.limited_by, tick.decision.cause, pool.next_phase_target};
   const bool is_news = std::exchange(pools_[index].last, last) != last;
-  if (pool.target != pool.current || is_news)
+  if (pool.target != pool.current || is_news || records_every_hold_)
     tick.records.push_back(record_of(tick.decision, pool, observation, index, policy_->name()));
 }
 

@@ -22,6 +22,7 @@ namespace penstock::decision {
 struct Tick {
   Decision decision;
   // Every change of a target, and every hold that differs from the last record of its pool, in the order of pools.
+  // After record_every_hold(): one for each pool.
   std::vector<DecisionRecord> records;
 };
 
@@ -44,6 +45,8 @@ class DecisionLoop {
 
   // A tick while another planner leads: the policy is not asked, and every pool holds with Reason::kFollower.
   [[nodiscard]] Tick follow(const signals::Observation& observation, std::string because);
+
+  void record_every_hold() { records_every_hold_ = true; }
 
   // The next tick sets the targets of all pools, because another planner has led until now, and shrinks none.
   void take_over() { takes_over_ = true; }
@@ -103,7 +106,7 @@ class DecisionLoop {
   DecisionTotals totals_;
   std::vector<PoolState> pools_;
   std::uint64_t changes_ = 0, direction_changes_ = 0;
-  bool takes_over_ = false;
+  bool takes_over_ = false, records_every_hold_ = false;
   core::Duration ahead_{};                  // Lead of the policy's clock over that of the observations.
   std::optional<core::Instant> last_tick_;  // On the policy's clock.
   std::vector<std::string> pool_names_;     // Pools of the last tick.
