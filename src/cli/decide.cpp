@@ -49,6 +49,9 @@ Usage decide_usage(const options::Table& own, const options::Table& table) {
   usage.flags = flags_of(own);
   for (Flag& flag : flags_of(table, {"Fleet", "Engine", "Planner", "SLO", "Capacity"}))
     usage.flags.push_back(std::move(flag));
+  // The planner's simulations route by it.
+  for (Flag& flag : flags_of(table, {"What is compared"}))
+    if (flag.name == "--router") usage.flags.push_back(std::move(flag));
   usage.flags.push_back({"Other", "--config", "FILE", "a YAML file with any of this; flags overrule it", {}, {}});
   usage.notes =
       "An observation needs at_s, pools[].ready and requests; docs/decide.md lists all keys:\n"
