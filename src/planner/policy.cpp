@@ -26,6 +26,14 @@ constexpr std::array kUtilisation{
 constexpr std::array kPressure{
     PolicySetting{"up", 0.05, 2.0, "share of the latency target above which it grows, 0.55 by default"},
     PolicySetting{"down", 0.0, 2.0, "share of the latency target below which it shrinks, 0.40 by default"}};
+constexpr PolicySetting kRunningTarget{"running", 0.1, 10'000.0, "running requests of a replica, 16 by default"};
+constexpr std::array kQueueTargets{PolicySetting{"queue", 0.1, 10'000.0, "waiting requests of a replica, 1 by default"},
+                                   kRunningTarget};
+constexpr std::array kSaturationTargets{
+    PolicySetting{"saturation", 0.05, 1.0, "saturation of the pool for each replica, 0.7 by default"}, kRunningTarget};
+constexpr std::array kTokenTargets{
+    PolicySetting{"backlog", 0.05, 600.0, "seconds of prompts in flight of a replica, 1.5 by default"},
+    PolicySetting{"kv", 0.05, 1.0, "share of the KV cache of a replica, 0.8 by default"}};
 constexpr std::array kGoal{
     PolicySetting{"goal", 0.5, 0.9999, "share of the requests within the SLO that it plans for, slo.goal by default"}};
 
@@ -48,6 +56,16 @@ constexpr std::array kPolicies{
           make_llmd_saturation_v2},
     Entry{"llmd-slo", "llm-d SLO-aware KEDA: p90 latency over its target, up above 0.55, down below 0.40",
           make_llmd_slo, false, kPressure},
+    Entry{"llmd-queue",
+          "llm-d KEDA on its endpoint picker: 1 waiting or 16 running requests a replica, windows of 300 s",
+          make_llmd_queue, false, kQueueTargets},
+    Entry{"llmd-queue-guard", "the same, up at once, less the replicas that are starting", make_llmd_queue_guard, false,
+          kQueueTargets},
+    Entry{"llmd-pool-saturation",
+          "llm-d KEDA on its endpoint picker: saturation of the pool 0.7, or 16 running requests",
+          make_llmd_pool_saturation, false, kSaturationTargets},
+    Entry{"llmd-token-aware", "llm-d KEDA on 1.5 s of prompts in flight and on KV use 0.8, one replica in 180 s",
+          make_llmd_token_aware, false, kTokenTargets},
     Entry{"dynamo-throughput", "NVIDIA Dynamo planner, target throughput: full queue or KV up, idle down, one a step",
           make_dynamo_throughput},
     Entry{"dynamo-latency", "NVIDIA Dynamo planner, target latency: 10 % queue or 40 % KV up, empty down, one a step",
@@ -75,7 +93,8 @@ constexpr std::array kPolicies{
 [[nodiscard]] core::Result<void> check(const PolicyContext& context) {
   return positive("slo.ttft", core::to_seconds(context.slo.ttft))
       .and_then([&] { return positive("slo.itl", core::to_seconds(context.slo.itl)); })
-      .and_then([&] { return positive("context_length", static_cast<double>(context.context_length)); });
+      .and_then([&] { return positive("context_length", static_cast<double>(context.context_length)); })
+      .and_then([&] { return positive("idle_prompt_tokens_per_s", context.idle_prompt_tokens_per_s); });
 }
 
 [[nodiscard]] core::Result<void> check(const ReplicaCapacity& capacity) {

@@ -210,8 +210,9 @@ TEST(PolicyProperty, TheSameSequenceGivesTheSameDecisions) {
   }
 }
 
-// Two peers publish rules in which missing telemetry reads as no load, and shrink on it; docs/policies.md says so.
-const std::set<std::string_view> kMissingIsZero{"keda-tokens", "llmd-slo"};
+// Some peers publish rules in which missing telemetry reads as no load, and shrink on it; docs/policies.md says so.
+const std::set<std::string_view> kMissingIsZero{"keda-tokens",      "llmd-slo",         "llmd-queue",
+                                                "llmd-queue-guard", "llmd-token-aware", "llmd-pool-saturation"};
 
 TEST(PolicyProperty, WithoutTelemetryNoPoolShrinks) {
   for (const std::string_view name : policy_names()) {

@@ -28,10 +28,11 @@ TEST(PolicyRegistry, EveryNamedPolicyIsMadeAndKnowsItsName) {
 TEST(PolicyRegistry, NamesAreUniqueAndInTheOrderOfTheHelp) {
   const auto names = policy_names();
   EXPECT_EQ(std::set(names.begin(), names.end()).size(), names.size());
-  EXPECT_EQ(names,
-            (std::vector<std::string_view>{"static", "hpa-rate", "hpa-concurrency", "keda-tokens", "kpa", "apa",
-                                           "llmd-saturation-v1", "llmd-saturation-v2", "llmd-slo", "dynamo-throughput",
-                                           "dynamo-latency", "dynamo-load", "dynamo-sla", "dynamo-sla-load"}));
+  EXPECT_EQ(names, (std::vector<std::string_view>{"static", "hpa-rate", "hpa-concurrency", "keda-tokens", "kpa", "apa",
+                                                  "llmd-saturation-v1", "llmd-saturation-v2", "llmd-slo", "llmd-queue",
+                                                  "llmd-queue-guard", "llmd-pool-saturation", "llmd-token-aware",
+                                                  "dynamo-throughput", "dynamo-latency", "dynamo-load", "dynamo-sla",
+                                                  "dynamo-sla-load"}));
 }
 TEST(PolicyRegistry, EveryPolicyHasASummaryOfOneLineOfItsOwn) {
   std::set<std::string_view> seen;
@@ -46,8 +47,8 @@ TEST(PolicyRegistry, EveryPolicyHasASummaryOfOneLineOfItsOwn) {
 TEST(PolicyRegistry, AnUnknownNameIsAnErrorThatListsAll) {
   EXPECT_EQ(error_of("hpa"),
             "policy: there is none named 'hpa'; use one of: static, hpa-rate, hpa-concurrency, keda-tokens, kpa, apa, "
-            "llmd-saturation-v1, llmd-saturation-v2, llmd-slo, dynamo-throughput, dynamo-latency, dynamo-load, "
-            "dynamo-sla, dynamo-sla-load");
+            "llmd-saturation-v1, llmd-saturation-v2, llmd-slo, llmd-queue, llmd-queue-guard, llmd-pool-saturation, "
+            "llmd-token-aware, dynamo-throughput, dynamo-latency, dynamo-load, dynamo-sla, dynamo-sla-load");
   for (const std::string_view name : {"", "STATIC", "kpa "}) EXPECT_NE(error_of(name), "no error") << name;
 }
 TEST(PolicyRegistry, AZeroCapacityIsAnError) {

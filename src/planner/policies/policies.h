@@ -1,5 +1,5 @@
 // The policies that Penstock's planner is compared with, each with its formula and its source. The setting
-// `utilisation` replaces U, and `up` and `down` the thresholds of llmd-slo.
+// `utilisation` replaces U; others replace the thresholds that a formula states.
 #pragma once
 
 #include <cstdint>
@@ -92,6 +92,23 @@ using PoolSteps = std::vector<ScheduleStep>;  // In the order of their times, be
 // The result goes to an HPA with an AverageValue of 1: up the greater of 100 % and 4 pods in 60 s with a window of 30
 // s, down 1 pod in 120 s with a window of 180 s. A prefill pool uses TTFT only, a decode pool ITL only.
 [[nodiscard]] std::unique_ptr<Policy> make_llmd_slo(const PolicyContext& context);
+
+// "llmd-queue", "llmd-queue-guard", "llmd-pool-saturation" and "llmd-token-aware": KEDA objects of llm-d's guides on
+// signals of its endpoint picker (guides/workload-autoscaling/{keda-epp, keda-epp-token-aware}, 2026-09), every 15 s.
+//   S = Σ over the m ready replicas of max(queue / 5, KV use / 0.8), a replica without a sample counts as 1
+//   s = min(1, S / m), since the picker sends nothing to a pool at 1; it would hold h = 5 · (S - m), from 0 to Σ queue
+//   q = requests in front of the pool + h, r = Σ running + Σ queue - h, n = provisioned
+//   queue: max(ceil(q / 1), ceil(r / 16)); pool-saturation: max(ceil(s / 0.7), ceil(r / 16))
+//   queue-guard: d = max(q / 1, r / 16), ceil(d <= n ? d : max(d - starting, n))
+//   token-aware: max(ceil(T / (V · 1.5 s)), ceil(Σ KV use / 0.8)), T = prompt tokens that are not computed yet and V =
+//   tokens per second of one prompt of 8,192 tokens on an idle engine; a prefill pool uses the first, a decode pool the
+//   second
+// Each ceil(x) is n while x / n is within 10 % of 1. Then an HPA: 100 % in 15 s both ways, with windows of 300 s up and
+// down, 0 s up for queue-guard; token-aware: 1 pod in 180 s up without a window, 1 pod in 300 s down with one of 300 s.
+[[nodiscard]] std::unique_ptr<Policy> make_llmd_queue(const PolicyContext& context);
+[[nodiscard]] std::unique_ptr<Policy> make_llmd_queue_guard(const PolicyContext& context);
+[[nodiscard]] std::unique_ptr<Policy> make_llmd_pool_saturation(const PolicyContext& context);
+[[nodiscard]] std::unique_ptr<Policy> make_llmd_token_aware(const PolicyContext& context);
 
 // "dynamo-throughput", "dynamo-latency" and "dynamo-load": the load loop of NVIDIA Dynamo's planner 1.6.1 with the
 // static thresholds of its optimization targets (dynamo/planner/core/load_scaling.py), every 5 s, one replica per step.
