@@ -29,7 +29,8 @@ BLOCK = BLOCKS["engine"]["block_size"]
 PLANNERS = [("Dynamo `throughput` (its default)", "throughput", "dynamo-throughput"), ("Dynamo `latency`", "latency", "dynamo-latency"),
             ("Dynamo `load`", "load", "dynamo-load"), ("Dynamo `sla`, load loop", "sla, load loop", "dynamo-sla-load"),
             ("Dynamo `sla`, both loops, Kalman", "sla, both loops, Kalman", "dynamo-sla")]
-DECIDED = ["penstock", "penstock:goal=0.95", "llmd-slo", "llmd-saturation-v2"]
+DECIDED = ["penstock", "penstock:goal=0.95", "llmd-slo", "llmd-queue", "llmd-queue-guard", "llmd-pool-saturation", "llmd-token-aware",
+           "llmd-saturation-v2"]
 STATIC = [2, 3, 4, 6, 8]
 CAPTION = {"mooncake": "Mooncake conversation", "azure": "Azure 2023 code"}
 
@@ -96,6 +97,12 @@ def in_penstock(penstock, trace, policies, replicas=START):
 
 
 def rows_of(python, planner_python, penstock, trace):
+    for row in compare(python, planner_python, penstock, trace):
+        print("bridge:", *row, file=sys.stderr, flush=True)
+        yield row
+
+
+def compare(python, planner_python, penstock, trace):
     here = in_penstock(penstock, trace, DECIDED + [imitation for _, _, imitation in PLANNERS])
     for policy in DECIDED:
         yield f"`{policy}`", decided_in_dynamo(python, penstock, trace, policy)[:2], here[policy]
@@ -107,11 +114,18 @@ def rows_of(python, planner_python, penstock, trace):
             in_penstock(penstock, trace, ["static"], replicas)["static"]
 
 
+def agreement(rows):
+    """How far the two simulators differ on what neither policy nor snapshot takes part in, and on the planner."""
+    fixed = max(abs(there[0] - here[0]) for name, there, here in rows if name.endswith(" replicas"))
+    own_there, own_here = next((there, here) for name, there, here in rows if name == "`penstock`")
+    return (f"Attainment of the fixed fleets differs by at most {fixed * 100:.2f} points between the simulators, that of `penstock` by "
+            f"{abs(own_there[0] - own_here[0]) * 100:.2f} points; its GPU-hours in Dynamo's replay are {own_there[1] / own_here[1]:.2f}× those here.")
+
+
 def table(rows):
     yield "| policy | Dynamo's replay: attainment | GPU-hours | `penstock replay`: attainment | GPU-hours |"
     yield "|---|---:|---:|---:|---:|"
     for name, there, here in rows:
-        print(f"bridge: {name}: {there} {here}", file=sys.stderr, flush=True)
         yield f"| {name} | {there[0] * 100:.1f} % | {there[1]:.2f} | {here[0] * 100:.1f} % | {here[1]:.2f} |"
 
 
@@ -128,13 +142,16 @@ observation for [`penstock decide`](decide.md) and returns the target. The plann
 - Both read the same file: {START} replicas at the start, at most {MOST}, start-up {START_UP_S:.0f} s, `polynomial` step times, blocks of {BLOCK} tokens,
   {BLOCKS["engine"]["num_gpu_blocks"]:,} per replica, KV router. SLO: TTFT {TTFT_MS / 1000:.0f} s and mean ITL {ITL_MS:.0f} ms, both, for each request.
 - Dynamo's replay reports no single requests to a policy. The bridge takes arrivals, prompts and lengths of answers from the trace, as a gateway sees
-  them, and the number and mean latencies of ends from the replay: a policy sees no latency of a single request there.
+  them, and the number and mean latencies of ends from the replay: a policy sees no latency of a single request there, and `llmd-slo` no p90.
+- The snapshot has the state at the last pass of each engine, `penstock replay` that of the moment. Rules on short queues, such as `llmd-queue-guard` and
+  `llmd-saturation-v2`, see other queues for this reason.
 - Runs of Dynamo's planner with the targets `latency` and `sla` differ from each other by some points.
 """
     for name, trace in traces:
         yield f"## {CAPTION[name]}{'' if minutes is None else f', first {minutes:g} minutes'}\n"
-        yield from table(rows_of(python, planner_python, penstock, trace))
-        yield ""
+        rows = list(rows_of(python, planner_python, penstock, trace))
+        yield from table(rows)
+        yield f"\n{agreement(rows)}\n"
 
 
 def main():

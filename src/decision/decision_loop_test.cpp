@@ -71,6 +71,17 @@ TEST(DecisionLoop, AHoldThatLastsIsRecordedOnce) {
   EXPECT_EQ(loop.loop.changes(), 0U);
 }
 
+TEST(DecisionLoop, EveryHoldIsRecordedOnRequest) {
+  Loop loop;
+  loop.loop.record_every_hold();
+  for (const int at_s : {5, 10, 15}) {
+    const Tick tick = loop.tick(at_s);
+    ASSERT_EQ(tick.records.size(), 2U);
+    EXPECT_EQ(tick.records[1].pool, "second");
+    EXPECT_EQ(tick.records[1].at, core::kStart + std::chrono::seconds{at_s});
+  }
+}
+
 TEST(DecisionLoop, AHoldIsRecordedAgainWhenReasonLimitCauseOrNextPhaseChange) {
   const std::vector<std::function<void(Decision&)>> changes = {
       [](Decision& made) { made.pools[1].reason = Reason::kSloAtRisk; },

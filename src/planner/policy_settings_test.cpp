@@ -57,6 +57,10 @@ TEST(PolicySettings, ErrorsListTheSettingsOfThePolicy) {
             "hpa-rate:utilisation=nan: utilisation must be a number from 0.05 to 3, is 'nan'");
   EXPECT_EQ(error_of("llmd-slo:up=0.5:up=0.6"), "llmd-slo:up=0.5:up=0.6: 'up' is given twice");
   EXPECT_EQ(error_of("static:replicas=3"), "static:replicas=3: unknown setting 'replicas'; it has no settings");
+  EXPECT_EQ(
+      error_of("llmd-token-aware:queue=2"),
+      "llmd-token-aware:queue=2: unknown setting 'queue'; backlog (from 0.05 to 600): seconds of prompts in flight of "
+      "a replica, 1.5 by default; kv (from 0.05 to 1): share of the KV cache of a replica, 0.8 by default");
   EXPECT_EQ(error_of("penstock:goal=95%"), "none");
   EXPECT_NE(error_of("penstock:goal"), "none");
   EXPECT_FALSE(make_policy("hpa-rate:up=1", {}));

@@ -51,27 +51,6 @@ std::string describe(const planner::ReplicaCapacity& capacity) {
                      format_quantity(capacity.output_tokens_per_s), format_quantity(capacity.concurrency));
 }
 
-// What llm-d's calibration measures: the speed of one prompt of 8,192 tokens on an idle engine.
-double idle_prompt_tokens_per_s(const simulation::PoolSpec& pool) {
-  constexpr std::uint64_t kPrompt = 8192;
-  core::Duration time{};
-  for (std::uint64_t before = 0; before < kPrompt;) {
-    const std::uint64_t fresh = std::min<std::uint64_t>(kPrompt - before, std::max(1U, pool.engine.max_batched_tokens));
-    engine::StepShape shape;
-    shape.prefill_requests = 1;
-    shape.prefill_new_tokens = fresh;
-    shape.prefill_context_tokens = before;
-    const auto computed = static_cast<double>(fresh);
-    shape.prefill_attention_pairs = computed * (static_cast<double>(before) + (computed + 1.0) / 2.0);
-    shape.active_kv_tokens = before + fresh;
-    shape.total_kv_tokens =
-        std::max(shape.active_kv_tokens, std::uint64_t{pool.engine.kv_blocks} * pool.engine.block_tokens);
-    time += pool.step_time->step(shape);
-    before += fresh;
-  }
-  return static_cast<double>(kPrompt) / core::to_seconds(time);
-}
-
 using decision::Policy;
 
 // Combines one instance of a policy per pool, each with the figures of its pool. Every instance observes all pools, and
@@ -100,6 +79,26 @@ class PolicyForEachPool final : public Policy {
 };
 
 }  // namespace
+
+double idle_prompt_tokens_per_s(const simulation::PoolSpec& pool) {
+  constexpr std::uint64_t kPrompt = 8192;
+  core::Duration time{};
+  for (std::uint64_t before = 0; before < kPrompt;) {
+    const std::uint64_t fresh = std::min<std::uint64_t>(kPrompt - before, std::max(1U, pool.engine.max_batched_tokens));
+    engine::StepShape shape;
+    shape.prefill_requests = 1;
+    shape.prefill_new_tokens = fresh;
+    shape.prefill_context_tokens = before;
+    const auto computed = static_cast<double>(fresh);
+    shape.prefill_attention_pairs = computed * (static_cast<double>(before) + (computed + 1.0) / 2.0);
+    shape.active_kv_tokens = before + fresh;
+    shape.total_kv_tokens =
+        std::max(shape.active_kv_tokens, std::uint64_t{pool.engine.kv_blocks} * pool.engine.block_tokens);
+    time += pool.step_time->step(shape);
+    before += fresh;
+  }
+  return static_cast<double>(kPrompt) / core::to_seconds(time);
+}
 
 bool needs_capacity(std::string_view policy) {
   if (policy == configuration::kClairvoyant || is_schedule(policy)) return false;

@@ -29,6 +29,10 @@ struct PoolCapacity {
 [[nodiscard]] core::Result<PoolCapacity> known_capacity(const configuration::KnownCapacity& known,
                                                         std::string_view policy);
 
+// Returns what llm-d's calibration measures: the speed of one prompt of 8,192 tokens on an idle engine, which has a
+// step-time model.
+[[nodiscard]] double idle_prompt_tokens_per_s(const simulation::PoolSpec& pool);
+
 // Creates a policy of the planner's list with a capacity for each pool.
 [[nodiscard]] core::Result<std::unique_ptr<decision::Policy>> make_policy_with(std::span<const PoolCapacity> capacities,
                                                                                std::string_view name,
