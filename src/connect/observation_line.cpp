@@ -43,6 +43,7 @@ constexpr std::string_view kReplicaKeys[] = {"id",
                                              "queued_prompt_tokens",
                                              "running_prompt_tokens",
                                              "decoding_tokens",
+                                             "preempted_tokens",
                                              "oldest_queued_s",
                                              "kv_usage",
                                              "kv_used_tokens",
@@ -117,6 +118,7 @@ std::optional<signals::EngineSample> read_sample(LineFields& fields, core::Insta
   sample.queued_prefill_tokens = fields.counter("queued_prompt_tokens");
   sample.inflight_prefill_tokens = fields.counter("running_prompt_tokens");
   sample.scheduled_kv_tokens = fields.counter("decoding_tokens");
+  sample.queued_kv_tokens = fields.counter("preempted_tokens");
   if (fields.has("oldest_queued_s"))
     sample.oldest_queued_age = core::from_seconds(fields.number("oldest_queued_s", 0.0, kTimeMost_s));
   if (fields.has("kv_usage")) sample.kv_share = fields.number("kv_usage", 0.0, 1.0);
