@@ -110,7 +110,10 @@ void expect_restarts_change_nothing(const Make& make, std::uint32_t requests, in
 }
 
 TEST(PolicyRestart, EveryPolicyOfTheRegistryContinuesAsIfNothingHadHappened) {
-  for (const std::string_view name : planner::policy_names()) {
+  for (const std::string_view rule : planner::policy_names()) {
+    // The engines run 8 sequences, where llm-d's targets are made for 16 running requests.
+    const std::string smaller = std::string{rule} + ":running=3";
+    const std::string name = planner::settings_of(smaller) ? smaller : std::string{rule};
     const auto make = [&] {
       planner::PolicyContext context;
       context.slo = setup().slo;
