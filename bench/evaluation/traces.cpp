@@ -104,7 +104,7 @@ std::vector<EvaluationScenario> evaluation_scenarios() {
 core::Result<configuration::Configuration> settings_of(const EvaluationTrace& trace, const EvaluationScope& scope) {
   configuration::Configuration settings = base_settings(scope);
   settings.traces.names = {path_of(trace, scope)};
-  settings.traces.rate_scale = trace.rate_scale;
+  settings.traces.rate_scale.factor = trace.rate_scale;
   settings.frontier = kEvaluationFrontier;
   settings.policies.clear();
   for (const std::string_view policy : all_policies()) settings.policies.emplace_back(policy);

@@ -38,7 +38,7 @@ simulation::RunOptions run_of(const AllocationDeployment& deployment, const std:
 core::Result<workload::Workload> load_workload(std::string trace, double rate_scale) {
   configuration::TraceOptions options;
   options.names = {std::move(trace)};
-  options.rate_scale = rate_scale;
+  options.rate_scale.factor = rate_scale;
   return configuration::load_traces(options, kSeed).and_then([](std::vector<configuration::Trace> traces) {
     return configuration::join_traces(std::move(traces), engine::EngineConfig{}.block_tokens);
   });

@@ -18,6 +18,7 @@
 #include "routing/picking_strategy.h"
 #include "simulation/run.h"
 #include "workload/reader.h"
+#include "workload/transform.h"
 
 namespace penstock::configuration {
 
@@ -26,7 +27,7 @@ inline constexpr std::uint32_t kReplicasMax = 10'000;  // An option accepts no l
 struct TraceOptions {
   std::vector<std::string> names;  // Files, "synthetic:…" or "built-in".
   workload::ReadOptions read;
-  double rate_scale = 1.0;
+  workload::RateScale rate_scale;
 };
 
 // Capacity of one replica within the SLO, as far as the user knows it. A replay determines the rest by simulated load
@@ -107,6 +108,7 @@ struct Configuration {
   TraceOptions traces;
   std::vector<std::string> policies = {"penstock", "static", "hpa-rate", "keda-tokens", "dynamo-latency"};
   options::CountRange frontier;  // Sizes of static fleets.
+  core::Duration score_from{};   // Earlier arrivals of a replay are served and not counted.
   bool answer = true;            // A replay looks for the cheapest fixed fleet that reaches the goal.
   std::uint32_t jobs = 0;        // Concurrent runs; 0 means one per core.
   simulation::PoolSpec pool;     // Values that all pools share.
@@ -170,7 +172,7 @@ void add_kv_transfer(options::Table& table, double& bytes_per_token, double& byt
 void add_seed(options::Table& table, std::uint64_t& seed);
 void add_traces(options::Table& table, TraceOptions& traces);
 void add_trace_format(options::Table& table, workload::ReadOptions& read);
-void add_rate_scale(options::Table& table, double& rate_scale);
+void add_rate_scale(options::Table& table, workload::RateScale& scale);
 void add_slo(options::Table& table, simulation::RunOptions& run);
 void add_faults(options::Table& table, simulation::Faults& faults);
 void add_capacity(options::Table& table, KnownCapacity& capacity);

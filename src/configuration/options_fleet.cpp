@@ -247,6 +247,9 @@ void add_comparison(Table& table, Configuration& made) {
             "look for the cheapest fixed fleet that reaches slo.goal, and compare it with the policies"},
            boolean(made.answer))
       .implies("false");
+  table.add({"score_from", "--score-from",
+             "leave what arrives before, and the GPU time until then, out of all results; it is served"},
+            duration(made.score_from));
   using routing::Strategy;
   table.add(
       {"router", "--router",

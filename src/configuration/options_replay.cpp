@@ -211,9 +211,12 @@ void add_trace_format(Table& table, workload::ReadOptions& read) {
                     TimeFormat::kNanoseconds, TimeFormat::kIso, TimeFormat::kDayFirst, TimeFormat::kMonthFirst}));
 }
 
-void add_rate_scale(Table& table, double& rate_scale) {
+void add_rate_scale(Table& table, workload::RateScale& scale) {
   table.add({"rate_scale", "--rate-scale", "replay this many times as many requests per second"},
-            number(rate_scale, 1e-6, 1e3));
+            number(scale.factor, 1e-6, 1e3));
+  table.add({"rate_scale_spread", "--rate-scale-spread",
+             "longest time by which a copy that rate_scale adds is moved; 30 s, at most 1 % of the trace, by default"},
+            duration(scale.spread));
 }
 
 void add_traces(Table& table, TraceOptions& traces) {

@@ -36,7 +36,7 @@ core::Result<Trace> load(const std::string& name, const TraceOptions& options, s
     loaded = is_ledger ? read_ledger(name, read, &trace.report) : workload::read_workload(name, read, &trace.report);
     trace.format = workload::name_of(trace.report.format);
   }
-  if (loaded && options.rate_scale != 1.0) loaded = workload::scale_rate(*loaded, options.rate_scale, seed);
+  if (loaded && options.rate_scale.factor != 1.0) loaded = workload::scale_rate(*loaded, options.rate_scale, seed);
   if (!loaded) {
     core::Error error = loaded.error();
     if (error.where.empty()) error.where = name;

@@ -40,6 +40,23 @@ struct SeriesPoint {
   std::uint64_t arrived = 0, met_slo = 0;  // By arrival in the interval.
 };
 
+// Requests of minutes whose rate is above twice the mean rate of the ten minutes before.
+struct BurstResult {
+  std::uint64_t requests = 0, met = 0;  // Judged by the SLO, and within it.
+
+  [[nodiscard]] std::optional<double> attainment() const {  // Empty without bursts.
+    if (requests == 0) return std::nullopt;
+    return static_cast<double>(met) / static_cast<double>(requests);
+  }
+};
+
+// The evidence of a policy for each pool at one moment.
+struct EvidencePoint {
+  core::Instant at;
+  std::vector<std::uint32_t> target_by_pool;
+  std::vector<std::vector<Evidence>> by_pool;
+};
+
 struct FailureCount {
   std::string reason;  // "prompt_exceeds_kv_cache", "replica_crashed", …
   std::uint64_t requests = 0;
@@ -78,6 +95,7 @@ struct RunResult {
   std::vector<FailureCount> failures;
   double slo_attainment = 0.0;  // Share of all requests; a failed request missed its SLO.
   double ttft_attainment = 0.0, itl_attainment = 0.0;
+  BurstResult bursts;
   std::vector<TargetResult> targets{};  // The general one first, then those of the segments in their order.
   std::vector<TenantResult> tenants{};
   std::uint64_t waited = 0;     // Requests that were admitted after a wait at the gateway.
@@ -101,6 +119,7 @@ struct RunResult {
   std::vector<DecisionRecord> decisions;   // Records that changed a target.
   std::vector<DecisionRecord> holds{};     // Records of holds.
   std::vector<ForecastPoint> forecasts{};  // About as often as the series has points.
+  std::vector<EvidencePoint> evidence{};   // Likewise.
   std::vector<SegmentResult> segments;
 };
 

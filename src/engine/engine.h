@@ -99,6 +99,8 @@ class Engine {
 
   // token_gaps_ms() stays empty, for callers that do not read it.
   void skip_token_gaps() { token_gaps_.skip(); }
+  // token_gaps_ms() has the gaps from now on.
+  void clear_token_gaps() { token_gaps_.clear(); }
 
   // With hold_prefilled(), a completed request keeps its blocks until release_held(), because its KV is being
   // transferred.

@@ -29,6 +29,7 @@ class TokenGaps {
     gaps_ms_.add(gap_ms, sequences * (first_differs ? steps - 1 : steps));
     if (first_differs) gaps_ms_.add(gap_ms + core::to_milliseconds(paused), sequences);
   }
+  void clear() { gaps_ms_.clear(); }
   [[nodiscard]] const core::QuantileSketch& milliseconds() const { return gaps_ms_; }
 
  private:

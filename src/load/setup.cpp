@@ -300,9 +300,10 @@ core::Result<void> check_ways(const options::Arguments& parsed) {
     return tl::make_unexpected(
         wrong({}, "there is no traffic to make",
               "give --rate, --trace, --profile or --concurrency; `penstock load --help` has examples"));
-  constexpr std::array<std::pair<const char*, std::string_view>, 14> kBelongs = {
+  constexpr std::array<std::pair<const char*, std::string_view>, 15> kBelongs = {
       {{"--speed", "--trace"},
        {"--rate-scale", "--trace"},
+       {"--rate-scale-spread", "--trace"},
        {"--format", "--trace"},
        {"--period", "--profile"},
        {"--peak", "--profile"},

@@ -26,7 +26,9 @@ report::RunInfo info_of(const configuration::TraceOptions& traces, const simulat
   info.workload = workload.name;
   info.requests = workload.requests.size();
   info.duration = workload.span();
-  info.rate_scale = traces.rate_scale;
+  info.rate_scale = traces.rate_scale.factor;
+  info.rate_scale_spread = workload::spread_of(traces.rate_scale, workload.span());
+  info.score_from = options.judged_from - core::kStart;
   info.skipped_rows = skipped_rows;
   info.seed = options.seed;
   const simulation::PoolSpec& first = options.pools.front();
@@ -118,6 +120,12 @@ core::Result<ReplaySetup> prepare_replay(configuration::Configuration configurat
   for (const configuration::Trace& trace : *traces) skipped += trace.report.skipped_rows;
   auto workload = configuration::join_traces(*std::move(traces), options->pools.front().engine.block_tokens);
   if (!workload) return tl::make_unexpected(workload.error());
+  if (configuration.score_from > workload->span())
+    return core::invalid_input(
+        "score_from",
+        fmt::format("no request arrives after {}", report::format_seconds(core::to_seconds(configuration.score_from))),
+        fmt::format("the last one arrives at {}", report::format_seconds(core::to_seconds(workload->span()))));
+  options->judged_from = core::kStart + configuration.score_from;
   report::RunInfo info = info_of(configuration.traces, *options, *workload, skipped);
   double uncertainty = 1.0;
   for (const simulation::PoolSpec& pool : options->pools) {

@@ -73,6 +73,8 @@ std::string row_of(const RunResult& result, std::string_view set, bool header) {
   row.add("slo_attainment", result.slo_attainment);
   row.add("ttft_attainment", result.ttft_attainment);
   row.add("itl_attainment", result.itl_attainment);
+  row.add("burst_requests", result.bursts.requests);
+  row.add("burst_attainment", result.bursts.attainment().value_or(NAN));
   row.add("goodput_rps", result.goodput_rps);
   row.add("duration_s", result.duration_s);
   row.add("gpu_hours", result.gpu_hours);

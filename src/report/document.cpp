@@ -111,6 +111,8 @@ Json totals(const RankedResult& ranked, bool wall_speed) {
                {"completed", result.completed},
                {"failed", result.failed},
                {"slo_attainment", json_number(result.slo_attainment)},
+               {"burst_requests", result.bursts.requests},
+               {"burst_attainment", json_number(result.bursts.attainment().value_or(NAN))},
                {"goodput_rps", json_number(result.goodput_rps)},
                {"gpu_hours", json_number(result.gpu_hours)},
                {"cost", json_number(result.cost)},
@@ -232,6 +234,28 @@ Json forecasts(const RunResult& result, const DocumentOptions& options) {
   return json;
 }
 
+// The figures by which the policy decided, in columns by pool; null where it did not state one.
+Json evidence(const RunResult& result, const RunInfo& info) {
+  Json json = Json::object();
+  json["at_s"] = Json::array();
+  for (const decision::EvidencePoint& point : result.evidence) json["at_s"].push_back(core::to_seconds(point.at));
+  for (std::size_t pool = 0; pool < result.evidence.front().by_pool.size(); ++pool) {
+    Json targets = Json::array(), columns = Json::object();
+    for (std::size_t i = 0; i < result.evidence.size(); ++i) {
+      const decision::EvidencePoint& point = result.evidence[i];
+      targets.push_back(point.target_by_pool[pool]);
+      for (const decision::Evidence& each : point.by_pool[pool]) {
+        Json& column = columns[each.name];
+        if (column.is_null()) column = {{"unit", each.unit}, {"values", Json(result.evidence.size(), Json())}};
+        column["values"][i] = json_number(each.value);
+      }
+    }
+    json["pools"][pool < info.pools.size() ? info.pools[pool].name : fmt::format("pool {}", pool)] = {
+        {"target_replicas", std::move(targets)}, {"evidence", std::move(columns)}};
+  }
+  return json;
+}
+
 Json segments(const RunResult& result) {
   Json json = Json::array();
   for (const decision::SegmentResult& segment : result.segments)
@@ -270,6 +294,8 @@ Json workload(const RunInfo& info) {
           {"requests", info.requests},
           {"duration_s", core::to_seconds(info.duration)},
           {"rate_scale", json_number(info.rate_scale)},
+          {"rate_scale_spread_s", core::to_seconds(info.rate_scale_spread)},
+          {"score_from_s", core::to_seconds(info.score_from)},
           {"skipped_rows", info.skipped_rows}};
 }
 
@@ -334,6 +360,7 @@ Json make_document(const Report& report, const DocumentOptions& options) {
     entry["decisions"] = decisions(result.decisions, Rendering::kReport, options);
     if (!result.holds.empty()) entry["holds"] = decisions(result.holds, Rendering::kReportHold, options);
     if (!result.forecasts.empty()) entry["forecasts"] = forecasts(result, options);
+    if (!result.evidence.empty() && !options.series_points_max) entry["evidence"] = evidence(result, report.info);
     entry["segments"] = segments(result);
     if (result.targets.size() > 1) entry["targets"] = targets(result);
     json["results"].push_back(std::move(entry));

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -117,6 +118,38 @@ TEST(Json, ShowsReplicasByPoolOnlyWhereThereAreSeveral) {
   for (auto& result : report.results)
     for (auto& point : result.series) point.ready_by_pool = {1, 2};
   EXPECT_EQ(parsed(report)["results"][0]["series"]["ready_replicas_by_pool"][2], (Json{1, 2}));
+}
+
+TEST(Json, HasTheEvidenceOfAPolicyOverTimeByPool) {
+  Report report = testing::sample_report(4);
+  report.info.pools.front().name = "default";
+  report.results[1].evidence = {{core::Instant{core::from_seconds(15)}, {2}, {{{"request_rate", 1.5, "1/s"}}}},
+                                {core::Instant{core::from_seconds(30)}, {3}, {{{"need", 2.25, "replicas"}}}}};
+  const Json json = parsed(report);
+  std::map<std::string, Json> by_label;
+  for (const Json& result : json["results"]) by_label[result["label"]] = result;
+  EXPECT_FALSE(by_label.at("static 2").contains("evidence"));
+  const Json& evidence = by_label.at("hpa-rate")["evidence"];
+  EXPECT_EQ(evidence["at_s"], Json({15.0, 30.0}));
+  EXPECT_EQ(evidence["pools"]["default"]["target_replicas"], Json({2, 3}));
+  const Json& columns = evidence["pools"]["default"]["evidence"];
+  EXPECT_EQ(columns["request_rate"]["unit"], "1/s");
+  EXPECT_EQ(columns["request_rate"]["values"], Json({1.5, nullptr}));
+  EXPECT_EQ(columns["need"]["values"], Json({nullptr, 2.25}));
+}
+
+TEST(Json, StatesWhatWasScoredAndHowCopiesOfATraceWereMoved) {
+  Report report = testing::sample_report(4);
+  report.info.rate_scale_spread = std::chrono::minutes{10};
+  report.info.score_from = std::chrono::minutes{7};
+  report.results[0].bursts = {40, 30};
+  const Json json = parsed(report);
+  EXPECT_EQ(json["workload"]["rate_scale_spread_s"], 600.0);
+  EXPECT_EQ(json["workload"]["score_from_s"], 420.0);
+  for (const Json& result : json["results"]) {
+    const bool has_bursts = result["burst_requests"] == 40;
+    EXPECT_EQ(result["burst_attainment"], has_bursts ? Json(0.75) : Json());
+  }
 }
 
 TEST(Json, UnmeasuredFiguresAreNull) {

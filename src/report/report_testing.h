@@ -183,6 +183,7 @@ inline Report sample_report(std::size_t points) {
   report.info.requests = 10000;
   report.info.duration = std::chrono::seconds{3600};
   report.info.rate_scale = 1.5;
+  report.info.rate_scale_spread = std::chrono::seconds{30};
   report.info.skipped_rows = 3;
   report.info.seed = 7;
   report.info.engine = "roofline: Llama 3.1 8B on H100";

@@ -21,9 +21,11 @@ struct PoolInfo : signals::Pool {
 struct RunInfo {
   std::string workload;  // Its name or file.
   std::uint64_t requests = 0;
-  core::Duration duration{};       // From the start of the window to the last arrival, after scaling.
-  double rate_scale = 1.0;         // Speed of the arrivals relative to the recording.
-  std::uint64_t skipped_rows = 0;  // Invalid rows of the trace, skipped by option.
+  core::Duration duration{};           // From the start of the window to the last arrival, after scaling.
+  double rate_scale = 1.0;             // Speed of the arrivals relative to the recording.
+  core::Duration rate_scale_spread{};  // By which copies of the trace were moved, at most.
+  core::Duration score_from{};         // Earlier arrivals, and the GPU time until then, are in no result.
+  std::uint64_t skipped_rows = 0;      // Invalid rows of the trace, skipped by option.
   std::uint64_t seed = 1;
   std::string engine;  // Description of the step-time model and the model.
   std::uint32_t block_tokens = 16;

@@ -163,6 +163,10 @@ std::string facts(const RunInfo& info, bool segments, const TableStyle& style) {
   std::string replayed = fmt::format("{}: {} requests in {}", printable(info.workload), format_count(info.requests),
                                      format_seconds(core::to_seconds(info.duration)));
   if (info.rate_scale != 1.0) replayed += fmt::format(" at x{:.4g} the recorded rate", info.rate_scale);
+  if (info.rate_scale > 1.0)
+    replayed += fmt::format(" (copies moved by up to {})", format_seconds(core::to_seconds(info.rate_scale_spread)));
+  if (info.score_from > core::Duration{})
+    replayed += fmt::format(", scored from {}", format_seconds(core::to_seconds(info.score_from)));
   replayed += fmt::format("; SLO: TTFT {} and ITL {} per request", format_seconds(core::to_seconds(info.slo.ttft)),
                           format_seconds(core::to_seconds(info.slo.itl)));
   if (segments) replayed += ", or the target of its segment";
@@ -230,8 +234,25 @@ bool has_tenants(const Report& report) {
   });
 }
 
+// Bursts are those of the trace, the same for all policies.
+std::string bursts(const Report& report) {
+  std::string shares;
+  std::uint64_t requests = 0;
+  for (const RankedResult& ranked : rank(report.results)) {
+    const auto attainment = ranked.result->bursts.attainment();
+    if (!attainment) continue;
+    requests = ranked.result->bursts.requests;
+    shares += fmt::format("{}{} {}", shares.empty() ? "" : ", ", name_of(ranked), format_share(*attainment));
+  }
+  if (shares.empty()) return {};
+  return fmt::format(
+      "SLO attainment of the {} requests in bursts (minutes above twice the rate of the 10 minutes before): {}",
+      format_count(requests), shares);
+}
+
 std::string remarks(const Report& report, const TableStyle& style) {
   std::string text;
+  if (const std::string line = bursts(report); !line.empty()) text += paragraph(line, style);
   for (const RankedResult& ranked : rank(report.results))
     if (ranked.result->waited > 0) text += paragraph(waits(ranked), style);
   for (const RankedResult& ranked : rank(report.results))

@@ -106,6 +106,19 @@ TEST(Table, CountsWhatFailedAndWhatWasLeftOut) {
   EXPECT_NE(text.find("dynamo-latency left out: it needs a prefill and a decode pool\n"), std::string::npos);
 }
 
+TEST(Table, StatesTheScoredTimeTheSpreadOfCopiesAndTheAttainmentInBursts) {
+  Report report = testing::sample_report(4);
+  EXPECT_EQ(render_table(report, {}).find("bursts"), std::string::npos);
+  EXPECT_EQ(render_table(report, {}).find("scored from"), std::string::npos);
+  report.info.rate_scale_spread = std::chrono::minutes{10};
+  report.info.score_from = std::chrono::minutes{7};
+  report.results[1].bursts = {4000, 3000};
+  const std::string table = render_table(report, {});
+  EXPECT_NE(table.find("x1.5 the recorded rate (copies moved by up to 10 min), scored from 7 min"), std::string::npos);
+  EXPECT_NE(table.find("SLO attainment of the 4,000 requests in bursts"), std::string::npos);
+  EXPECT_NE(table.find("hpa-rate 75.0 %"), std::string::npos);
+}
+
 TEST(Table, ReportsAnEmptyRun) {
   const std::string text = render_table(Report{}, {});
   EXPECT_TRUE(text.ends_with("\nNo policy was run.\n"));

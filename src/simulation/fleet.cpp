@@ -228,7 +228,23 @@ FleetTotals Fleet::totals(core::Instant end) const {
   FleetTotals totals = ended_;
   for (const Pool& pool : pools_)
     for (const std::uint32_t id : pool.replicas) settle(replicas_[id - 1], end, totals);
+  totals.gpu_time -= unscored_.gpu_time;
+  totals.cost -= unscored_.cost;
+  totals.prefill_cost -= unscored_.prefill_cost;
+  totals.replica_time -= unscored_.replica_time;
+  totals.preemptions -= unscored_.preemptions;
+  totals.prompt_tokens -= unscored_.prompt_tokens;
+  totals.hit_tokens -= unscored_.hit_tokens;
+  totals.generated_tokens -= unscored_.generated_tokens;
   return totals;
+}
+
+void Fleet::begin_scoring(core::Instant now) {
+  unscored_ = totals(now);
+  ended_.token_gaps_ms.clear();
+  for (Pool& pool : pools_)
+    for (const std::uint32_t id : pool.replicas) replica(id).engine->clear_token_gaps();
+  ended_.peak_replicas = alive_;
 }
 
 }  // namespace penstock::simulation

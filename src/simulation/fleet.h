@@ -98,6 +98,8 @@ class Fleet {
   // `waiting`: requests at the gateway.
   [[nodiscard]] FleetSnapshot snapshot(core::Instant now, std::uint32_t waiting) const;
   [[nodiscard]] FleetTotals totals(core::Instant end) const;  // as if all ended then
+  // totals() leaves out what was before `now`.
+  void begin_scoring(core::Instant now);
 
  private:
   Replica& add(std::uint32_t id, std::uint32_t pool, core::Instant now);
@@ -113,7 +115,7 @@ class Fleet {
   actuation::FleetState state_;
   std::uint64_t drains_ = 0;
   std::vector<Replica> replicas_;  // by id, without gaps
-  FleetTotals ended_;
+  FleetTotals ended_, unscored_;
   std::uint32_t alive_ = 0;
 };
 

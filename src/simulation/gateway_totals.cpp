@@ -20,6 +20,25 @@ GatewayTotals GatewayTotals::with(const dispatch::Dispatcher& dispatcher, core::
   return made;
 }
 
+GatewayTotals GatewayTotals::since(const GatewayTotals& earlier) const {
+  GatewayTotals made = *this;
+  made.counters.retried -= earlier.counters.retried;
+  made.counters.clamped -= earlier.counters.clamped;
+  for (std::size_t i = 0; i < made.counters.refusals.size(); ++i)
+    made.counters.refusals[i] -= earlier.counters.refusals[i];
+  for (const auto& [key, before] : earlier.sums) {
+    ledger::Sums& each = made.sums[key];
+    each.closed -= before.closed;
+    each.completed -= before.completed;
+    each.refused -= before.refused;
+    each.prompt_tokens -= before.prompt_tokens;
+    each.cached_tokens -= before.cached_tokens;
+    each.output_tokens -= before.output_tokens;
+    each.cost -= before.cost;
+  }
+  return made;
+}
+
 void GatewayTotals::summarize(const Gateway& gateway, decision::RunResult& result) const {
   result.retried = counters.retried;
   result.clamped = counters.clamped;

@@ -36,6 +36,8 @@ struct GatewayTotals {
   std::uint64_t first_tokens = 0, arrivals = 0;
 
   [[nodiscard]] GatewayTotals with(const dispatch::Dispatcher& dispatcher, core::Instant now) const;
+  // The figures of summarize() since `earlier`.
+  [[nodiscard]] GatewayTotals since(const GatewayTotals& earlier) const;
   // Adds what the run reports of them: retries, refusals by reason, tenants.
   void summarize(const Gateway& gateway, decision::RunResult& result) const;
   // A sentence with the first figure of the gateway that is not that of the clients; empty: all are equal.

@@ -34,6 +34,7 @@ workload::Workload draw(const workload::Workload& from, std::uint64_t seed) {
 RunOptions probe_options(const PoolSpec& pool, const RunOptions& options) {
   RunOptions probe = without_limits(options);
   probe.series_points = 1;
+  probe.judged_from = core::kStart;
   probe.progress = nullptr;
   if (pool.role == signals::Role::kAggregated) probe.pools = {pool};
   for (PoolSpec& each : probe.pools) {

@@ -4,6 +4,7 @@
 
 #include "core/result.h"
 #include "signals/bands.h"
+#include "simulation/bursts.h"
 
 namespace penstock::simulation {
 
@@ -57,7 +58,6 @@ Recorder::Recorder(const workload::Workload& workload, const signals::SloPolicy&
 void Recorder::judge_window(core::Instant from, core::Instant until) {
   window_from_ = from;
   window_until_ = until;
-  keeps_points_ = false;
 }
 
 void Recorder::arrived(std::uint32_t request) {
@@ -88,6 +88,7 @@ void Recorder::completed(std::uint32_t request, core::Instant at, std::uint32_t 
   }
   ++point_completed_;
   ended(request, at, Outcome::kCompleted);
+  if (!in_window(request)) return;
   const auto add = [&](decision::TokenCount& sum) {
     sum.input += shape.input_tokens;
     sum.output += output_tokens;
@@ -178,19 +179,24 @@ void Recorder::summarize(decision::RunResult& result) const {
   ttft.reserve(records_.size());
   e2e.reserve(records_.size());
   std::uint64_t met_both = 0, ttft_met = 0, itl_met = 0;
+  std::array<std::uint64_t, kOutcomes> outcomes{};
   result.series = series_;
   for (std::size_t i = 0; i < records_.size(); ++i) {
     const Record& record = records_[i];
     const workload::Request& request = workload_.requests[i];
-    if (record.ttft_ms >= 0.0F) ttft.push_back(record.ttft_ms);
-    if (record.outcome == Outcome::kCompleted) {
-      e2e.push_back(record.e2e_ms);
-      if (request.output_tokens > 1) tpot.push_back(record.itl_ms);
-    }
     const bool met = met_all(i);
-    met_both += met ? 1 : 0;
-    ttft_met += met_ttft(i) ? 1 : 0;
-    itl_met += met_itl(i) ? 1 : 0;
+    if (in_window(i)) {
+      ++outcomes[static_cast<std::size_t>(record.outcome)];
+      if (record.ttft_ms >= 0.0F) ttft.push_back(record.ttft_ms);
+      if (record.outcome == Outcome::kCompleted) {
+        e2e.push_back(record.e2e_ms);
+        if (request.output_tokens > 1) tpot.push_back(record.itl_ms);
+      }
+      ++result.requests;
+      met_both += met ? 1 : 0;
+      ttft_met += met_ttft(i) ? 1 : 0;
+      itl_met += met_itl(i) ? 1 : 0;
+    }
     if (!result.series.empty()) {
       const auto point = std::min(static_cast<std::size_t>(request.arrival.time_since_epoch() / point_width_),
                                   result.series.size() - 1);
@@ -198,19 +204,21 @@ void Recorder::summarize(decision::RunResult& result) const {
       result.series[point].met_slo += met ? 1 : 0;
     }
   }
-  result.requests = records_.size();
-  result.completed = count(Outcome::kCompleted);
+  const auto ended_by = [&](Outcome outcome) { return outcomes[static_cast<std::size_t>(outcome)]; };
+  result.completed = ended_by(Outcome::kCompleted);
   result.failed = result.requests - result.completed;
   for (const Outcome outcome :
        {Outcome::kTooLarge, Outcome::kReplicaCrashed, Outcome::kUnfinished, Outcome::kCancelled, Outcome::kTimedOut,
         Outcome::kReplicaTimeout, Outcome::kGatewayRestarted, Outcome::kTruncated})
-    if (count(outcome) > 0) result.failures.push_back({to_string(outcome), count(outcome)});
-  const std::uint64_t judged = result.requests - count(Outcome::kCancelled);
+    if (ended_by(outcome) > 0) result.failures.push_back({to_string(outcome), ended_by(outcome)});
+  const std::uint64_t judged = result.requests - ended_by(Outcome::kCancelled);
   result.slo_attainment = share(met_both, judged);
   result.ttft_attainment = share(ttft_met, judged);
   result.itl_attainment = share(itl_met, judged);
   result.targets = by_target({{}, {}, 0.0, judged, met_both, ttft_met, itl_met});
-  result.duration_s = core::to_seconds(std::max(last_end_, core::Instant{workload_.span()}));
+  result.bursts = in_bursts();
+  const core::Instant end = std::max(last_end_, core::Instant{workload_.span()});
+  result.duration_s = core::to_seconds(std::max(end - window_from_, core::Duration{}));
   if (result.duration_s > 0.0) result.goodput_rps = static_cast<double>(met_both) / result.duration_s;
   result.ttft_ms = core::summarize(ttft);
   result.tpot_ms = core::summarize(tpot);
@@ -258,6 +266,26 @@ std::vector<decision::TargetResult> Recorder::by_target(const decision::TargetRe
   return results;
 }
 
+decision::BurstResult Recorder::in_bursts() const {
+  const auto minute_of = [this](std::size_t request) {
+    return static_cast<std::size_t>(workload_.requests[request].arrival.time_since_epoch() / std::chrono::minutes{1});
+  };
+  std::vector<std::uint64_t> arrivals;
+  for (std::size_t i = 0; i < records_.size(); ++i) {
+    if (!records_[i].arrived) continue;
+    if (minute_of(i) >= arrivals.size()) arrivals.resize(minute_of(i) + 1, 0);
+    ++arrivals[minute_of(i)];
+  }
+  const std::vector<bool> bursts = burst_minutes(arrivals);
+  decision::BurstResult result;
+  for (std::size_t i = 0; i < records_.size(); ++i) {
+    if (!records_[i].arrived || !in_window(i) || !is_judged(i) || !bursts[minute_of(i)]) continue;
+    ++result.requests;
+    result.met += met_all(i) ? 1 : 0;
+  }
+  return result;
+}
+
 void Recorder::add_segments(decision::RunResult& result) const {
   // The tenants with most requests by name, the others together.
   std::vector<std::uint64_t> by_tenant(workload_.tenants.size());
@@ -291,6 +319,7 @@ void Recorder::add_segments(decision::RunResult& result) const {
   if (shown < ranked.size()) add("tenant", "all others");
 
   for (std::size_t i = 0; i < records_.size(); ++i) {
+    if (!in_window(i)) continue;
     const Record& record = records_[i];
     const workload::Request& request = workload_.requests[i];
     const std::array<std::size_t, 5> segments = {

@@ -46,8 +46,10 @@ class Recorder {
   // Each request is judged by the target of its segment of `slo`.
   Recorder(const workload::Workload& workload, const signals::SloPolicy& slo, std::string_view model,
            core::Duration point_width);
-  // Only judge() will be called, on the arrivals of this window.
+  // Requests that arrive outside of this window are not counted.
   void judge_window(core::Instant from, core::Instant until);
+  // Only judge() will be called.
+  void skip_points() { keeps_points_ = false; }
   // Is called when a request has ended, however it ended.
   void on_end(std::function<void(std::uint32_t request, core::Instant at)> listener) { on_end_ = std::move(listener); }
 
@@ -74,7 +76,8 @@ class Recorder {
 
   void close_point(core::Instant at, const FleetSnapshot& fleet);
 
-  // Counts, percentiles, attainment, series and segments; what a fleet adds is left to the caller.
+  // Counts, percentiles, attainment and segments of requests that arrived in the window, and the series of the whole
+  // run; what a fleet adds is left to the caller.
   void summarize(decision::RunResult& result) const;
   // The counts and shares alone, of requests that arrived in the window.
   void judge(decision::RunResult& result) const;
@@ -107,6 +110,7 @@ class Recorder {
   }
   void ended(std::uint32_t request, core::Instant at, Outcome outcome);
   void add_segments(decision::RunResult& result) const;
+  [[nodiscard]] decision::BurstResult in_bursts() const;
 
   const workload::Workload& workload_;
   std::function<void(std::uint32_t, core::Instant)> on_end_;

@@ -120,11 +120,10 @@ void RequestPath::submit(std::uint32_t request, const dispatch::Grant& grant) {
 }
 
 void RequestPath::deliver(dispatch::Ticket ticket, const dispatch::Grant& grant) {
-  const auto found = waiting_.find(ticket);
-  const std::uint32_t request = found->second;
-  waiting_.erase(found);
+  const std::uint32_t request = waiting_.extract(ticket).mapped();
   if (!view_.sees(request)) view_.arrived(request);
-  waits_ms_.add(core::to_milliseconds(timeline_.now - workload_.requests[request].arrival));
+  const core::Instant arrival = workload_.requests[request].arrival;
+  if (arrival >= options_.judged_from) waits_ms_.add(core::to_milliseconds(timeline_.now - arrival));
   submit(request, grant);
 }
 
@@ -425,10 +424,10 @@ std::optional<core::Instant> RequestPath::oldest_unrouted(std::uint32_t pool) co
 
 // ---- results --------------------------------------------------------------------------------------------------------
 
-void RequestPath::summarize(decision::RunResult& result) const {
+void RequestPath::summarize(decision::RunResult& result, const GatewayTotals& unscored) const {
   result.waited = waits_ms_.count();
   result.queue_wait_ms = core::summarize(waits_ms_);
-  before_.with(dispatcher_, timeline_.now).summarize(gateway_, result);
+  gateway_totals().since(unscored).summarize(gateway_, result);
 }
 
 std::string RequestPath::final_violation(const LedgerMemory* ledger) const {
@@ -440,7 +439,7 @@ std::string RequestPath::final_violation(const LedgerMemory* ledger) const {
   clients.visible = view_.arrivals() - recorder_.count(Outcome::kTooLarge);
   clients.computed_tokens += fleet_.snapshot(timeline_.now, 0).generated_tokens;
   clients.miscounts = has_miscounts(options_.faults);
-  return before_.with(dispatcher_, timeline_.now).contradiction(clients, dispatcher_.options(), ledger);
+  return gateway_totals().contradiction(clients, dispatcher_.options(), ledger);
 }
 
 }  // namespace penstock::simulation

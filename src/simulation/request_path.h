@@ -69,7 +69,9 @@ class RequestPath final : public dispatch::GrantListener {
     return static_cast<std::uint32_t>(waiting_.size() + undecoded_.size() + lost_.size());
   }
 
-  void summarize(decision::RunResult& result) const;
+  // `unscored`: the totals that are left out.
+  void summarize(decision::RunResult& result, const GatewayTotals& unscored) const;
+  [[nodiscard]] GatewayTotals gateway_totals() const { return before_.with(dispatcher_, timeline_.now); }
   // A sentence with the first invariant of the run that does not hold; empty: all do. All requests have ended.
   // `ledger` is null if it was not kept.
   [[nodiscard]] std::string final_violation(const LedgerMemory* ledger) const;

@@ -55,9 +55,11 @@ struct RunOptions {
   double kv_bytes_per_token = 131072.0;  // moved from prefill to decode
   double kv_transfer_bytes_per_s = 50e9;
   std::uint64_t seed = 1;
+  // Earlier arrivals are served and not counted, and neither are the GPU time and the changes before this time. The
+  // series covers the whole run.
+  core::Instant judged_from = core::kStart;
   bool details = true;                        // false: counts and shares alone, no series, percentiles, segments …
-  core::Instant judged_from = core::kStart;   // … and then of requests that arrive at this time or later
-  core::Instant judged_until = core::kNever;  // … and before this time; the run ends when they have ended
+  core::Instant judged_until = core::kNever;  // … and then of arrivals before this time, at whose end the run ends
   std::uint32_t running = 0;                  // so many of the first requests decode from the start: their KV is there
   std::uint32_t series_points = 360;          // at most; at least one point a second of the run
   bool merge_steps = true;                    // advance runs of identical iterations at once; false steps each

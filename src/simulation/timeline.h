@@ -30,6 +30,7 @@ enum class EventKind : std::uint8_t {
   kLoadReports,
   kScrape,
   kTick,
+  kScoring,
   kPoint
 };
 

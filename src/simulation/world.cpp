@@ -98,12 +98,14 @@ decision::RunResult World::run() {
   }
   if (options_.router == routing::Strategy::kLive)
     timeline_.schedule(core::kStart + kLoadReportInterval, EventKind::kLoadReports);
+  if (options_.details) timeline_.schedule(options_.judged_from, EventKind::kScoring);
   timeline_.schedule(options_.details ? core::kStart + point_width_ : core::kNever, EventKind::kPoint);
 
   const auto& requests = workload_.requests;
   const std::size_t progress_every = std::max<std::size_t>(1, requests.size() / 200);
   std::size_t next = 0;
-  if (!options_.details) recorder_.judge_window(options_.judged_from, options_.judged_until);
+  recorder_.judge_window(options_.judged_from, options_.details ? core::kNever : options_.judged_until);
+  if (!options_.details) recorder_.skip_points();
   while (next < requests.size() || recorder_.arrivals() < requests.size() || recorder_.open() > 0) {
     while (next < requests.size() && follow_ups_.follows(static_cast<std::uint32_t>(next))) ++next;
     const core::Instant arrival = next < requests.size() ? requests[next].arrival : core::kNever;
@@ -133,18 +135,19 @@ decision::RunResult World::run() {
     recorder_.judge(counts);
     return counts;
   }
+  if (!unscored_changes_) begin_scoring();
   const core::Instant end = std::max(recorder_.last_end(), core::Instant{workload_.span()});
   recorder_.close_point(end, fleet_.snapshot(timeline_.now, requests_.waiting()));
 
   decision::RunResult result;
   recorder_.summarize(result);
-  requests_.summarize(result);
+  requests_.summarize(result, unscored_gateway_);
   const FleetTotals totals = fleet_.totals(end);
   result.policy = policy_.name();
   result.router = to_string(options_.router);
   for (const PoolSpec& pool : options_.pools) result.replicas += pool.replicas;
   result.peak_replicas = totals.peak_replicas;
-  if (end > core::kStart) result.mean_replicas = core::to_seconds(totals.replica_time) / core::to_seconds(end);
+  if (result.duration_s > 0.0) result.mean_replicas = core::to_seconds(totals.replica_time) / result.duration_s;
   result.gpu_hours = core::to_hours(totals.gpu_time);
   result.cost = totals.cost;
   result.itl_ms = core::summarize(totals.token_gaps_ms);
@@ -152,11 +155,12 @@ decision::RunResult World::run() {
     result.prefix_hit_ratio = static_cast<double>(totals.hit_tokens) / static_cast<double>(totals.prompt_tokens);
   result.input_cost_share = share_of_input(totals, result, options_.pools);
   result.preemptions = totals.preemptions;
-  result.scaling_actions = loop_.changes();
-  result.direction_changes = loop_.direction_changes();
+  result.scaling_actions = loop_.changes() - *unscored_changes_;
+  result.direction_changes = loop_.direction_changes() - unscored_direction_changes_;
   result.decisions = std::move(decisions_);
   result.holds = std::move(holds_);
   result.forecasts = std::move(forecasts_);
+  result.evidence = std::move(evidence_);
   return result;
 }
 
@@ -200,11 +204,19 @@ void World::handle(const Event& event) {
       tick();
       timeline_.schedule(timeline_.now + policy_.interval(), EventKind::kTick);
       break;
+    case EventKind::kScoring: begin_scoring(); break;
     case EventKind::kPoint:
       recorder_.close_point(timeline_.now, fleet_.snapshot(timeline_.now, requests_.waiting()));
       timeline_.schedule(timeline_.now + point_width_, EventKind::kPoint);
       break;
   }
+}
+
+void World::begin_scoring() {
+  fleet_.begin_scoring(timeline_.now);
+  unscored_gateway_ = requests_.gateway_totals();
+  unscored_changes_ = loop_.changes();
+  unscored_direction_changes_ = loop_.direction_changes();
 }
 
 // A violation is a fault of this program.
@@ -302,7 +314,18 @@ void World::tick() {
   // Ticks are closer to each other than a chart has points.
   if (forecasts_.empty() || timeline_.now - forecasts_.back().at >= point_width_)
     if (auto point = decision::forecast_point(timeline_.now, tick.decision)) forecasts_.push_back(*std::move(point));
+  if (options_.details && (evidence_.empty() || timeline_.now - evidence_.back().at >= point_width_))
+    keep_evidence(tick.decision);
   advance_fleet();
+}
+
+void World::keep_evidence(decision::Decision& decision) {
+  decision::EvidencePoint& point = evidence_.emplace_back();
+  point.at = timeline_.now;
+  for (std::size_t pool = 0; pool < decision.pools.size(); ++pool) {
+    point.target_by_pool.push_back(fleet_.pools()[pool].target);
+    point.by_pool.push_back(std::move(decision.pools[pool].evidence));
+  }
 }
 
 // False: the platform refuses. The policy then finds its target as it was, and one more failed action.

@@ -17,6 +17,7 @@
 #include "simulation/fleet.h"
 #include "simulation/follow_ups.h"
 #include "simulation/gateway_options.h"
+#include "simulation/gateway_totals.h"
 #include "simulation/ledger_memory.h"
 #include "simulation/recorder.h"
 #include "simulation/request_path.h"
@@ -41,6 +42,7 @@ class World {
   [[nodiscard]] bool keeps_ledger() const;
   [[nodiscard]] std::unique_ptr<dispatch::LedgerSink> ledger_sink();
   void handle(const Event& event);
+  void begin_scoring();
   void report_loads();
   void check_invariants(bool at_end) const;
 
@@ -66,6 +68,7 @@ class World {
 
   void scrape();
   void tick();
+  void keep_evidence(decision::Decision& decision);
   [[nodiscard]] signals::Observation observe();
   bool request_target(std::uint32_t pool, std::uint32_t target);
 
@@ -89,8 +92,12 @@ class World {
   core::Duration point_width_{};
 
   decision::DecisionLoop loop_;
+  std::optional<std::uint64_t> unscored_changes_;  // Empty until the scoring begins.
+  std::uint64_t unscored_direction_changes_ = 0;
+  GatewayTotals unscored_gateway_;
   std::vector<decision::DecisionRecord> decisions_, holds_;
   std::vector<decision::ForecastPoint> forecasts_;
+  std::vector<decision::EvidencePoint> evidence_;
 };
 
 [[nodiscard]] core::Duration series_width(const workload::Workload& workload, const RunOptions& options);

@@ -13,10 +13,8 @@
 namespace penstock::workload {
 namespace {
 
-// A copy is shifted enough that its arrivals do not coincide with those of another copy, and little enough to preserve
-// hours of the day and bursts of minutes.
-constexpr core::Duration kJitterMax = std::chrono::seconds{30};
-constexpr std::int64_t kJitterOfSpan = 100;  // The jitter is at most this fraction of the span.
+constexpr core::Duration kDefaultSpread = std::chrono::seconds{30};
+constexpr int kDefaultSpreadOfSpan = 100;  // The default spread is at most this fraction of the span.
 
 // Requests that share a prefix are drawn together unless they are more than this fraction of all requests. A larger
 // group is drawn by the smaller groups within it, and its prefix is still shared by the remaining requests.
@@ -73,12 +71,12 @@ std::vector<bool> draw_units(const Units& units, double share, core::RandomStrea
   return drawn;
 }
 
-// Shifts all arrivals by one random offset within the jitter. Arrivals wrap around the span, so that no request is
+// Shifts all arrivals by one random offset within the spread. Arrivals wrap around the span, so that no request is
 // lost.
 class Jitter {
  public:
-  Jitter(core::Duration span, core::RandomStream random) : length_(span.count() + 1) {
-    const std::int64_t bound = std::min<std::int64_t>(kJitterMax.count(), span.count() / kJitterOfSpan);
+  Jitter(core::Duration span, core::Duration spread, core::RandomStream random) : length_(span.count() + 1) {
+    const std::int64_t bound = spread.count();
     shift_ = static_cast<std::int64_t>(random.below(2 * static_cast<std::uint64_t>(bound) + 1)) - bound;
   }
   [[nodiscard]] core::Instant apply(core::Instant arrival) const {
@@ -93,11 +91,21 @@ class Jitter {
 
 }  // namespace
 
-core::Result<Workload> scale_rate(const Workload& workload, double factor, std::uint64_t seed) {
+core::Duration spread_of(const RateScale& scale, core::Duration span) {
+  return scale.spread.value_or(std::min(kDefaultSpread, span / kDefaultSpreadOfSpan));
+}
+
+core::Result<Workload> scale_rate(const Workload& workload, const RateScale& scale, std::uint64_t seed) {
+  const double factor = scale.factor;
+  const core::Duration spread = spread_of(scale, workload.span());
   if (!(factor > 0.0 && factor <= 1000.0))
     return core::invalid_input(workload.name, fmt::format("a factor of {:g} cannot scale its rate", factor),
                                "use one above 0 and at most 1000");
   if (factor == 1.0) return workload;
+  if (spread < core::Duration{} || spread > workload.span() / 2)
+    return core::invalid_input(
+        workload.name, fmt::format("its copies cannot be moved by {:g} s", core::to_seconds(spread)),
+        fmt::format("use a spread of at most half of its {:g} s", core::to_seconds(workload.span())));
   const auto copies = static_cast<std::uint64_t>(factor);
   const double share = factor - static_cast<double>(copies);
   const std::uint64_t all = copies + (share > 0.0 ? 1 : 0);
@@ -119,7 +127,7 @@ core::Result<Workload> scale_rate(const Workload& workload, double factor, std::
     const bool whole = copy < copies;
     const Units units = whole ? Units{} : units_of(workload, compact);
     const auto drawn = whole ? std::vector<bool>{} : draw_units(units, share, random.fork("share"));
-    const Jitter jitter{workload.span(), random.fork("jitter").fork(copy)};
+    const Jitter jitter{workload.span(), spread, random.fork("jitter").fork(copy)};
     std::vector<std::uint32_t> places(workload.waits.empty() ? 0 : workload.requests.size(), kNoPlace);
     for (std::size_t index = 0; index < workload.requests.size(); ++index) {
       if (!whole && !drawn[units.unit_of[index]]) continue;

@@ -92,6 +92,25 @@ TEST(ScaleRate, FirstCopyIsTheTrafficAsItWasAndOthersAreShiftedByLittle) {
   EXPECT_GE(moved, before.size() - 10);
 }
 
+TEST(ScaleRate, AWiderSpreadMovesCopiesFartherAndSmoothsMinutes) {
+  const Workload workload = made("synthetic:rate=0.5,duration=4h,cv=1");
+  const double span_s = core::to_seconds(workload.span());
+  const auto cv_of = [&](std::optional<core::Duration> spread) {
+    return testing::count_cv(*scale_rate(workload, RateScale{24.0, spread}, 3), 60.0, span_s);
+  };
+  EXPECT_LT(cv_of(std::chrono::minutes{10}), 0.6 * cv_of(std::nullopt));
+  EXPECT_TRUE(same(*scale_rate(workload, RateScale{2.0, std::chrono::seconds{30}}, 3), *scale_rate(workload, 2.0, 3)));
+  EXPECT_TRUE(same(*scale_rate(workload, RateScale{2.0, std::chrono::minutes{10}}, 3),
+                   *scale_rate(workload, RateScale{2.0, std::chrono::minutes{10}}, 3)));
+}
+
+TEST(ScaleRate, ASpreadOfMoreThanHalfTheSpanIsAnError) {
+  const Workload workload = workload_of({{0.0}, {100.0}});
+  EXPECT_TRUE(scale_rate(workload, RateScale{2.0, std::chrono::seconds{50}}, 1).has_value());
+  EXPECT_EQ(scale_rate(workload, RateScale{2.0, std::chrono::seconds{51}}, 1).error().message(),
+            "rows: its copies cannot be moved by 51 s; use a spread of at most half of its 100 s");
+}
+
 TEST(ScaleRate, SessionsStayWholeAndCopiesShareNothing) {
   const Workload workload = made("synthetic:rate=5,duration=20m,turns=4,think=5s");
   std::map<std::uint32_t, std::size_t> turns;

@@ -20,14 +20,29 @@ namespace penstock::workload {
 [[nodiscard]] core::Result<Workload> crop_window(const Workload& workload, core::Duration from,
                                                  std::optional<core::Duration> to);
 
+struct RateScale {
+  double factor = 1.0;
+  // Longest time by which a copy is moved. Empty: see spread_of().
+  std::optional<core::Duration> spread;
+};
+
+// The given spread, or 30 s and at most 1 % of the span: enough that arrivals of copies do not coincide, and little
+// enough to preserve hours of the day and bursts of minutes. The minutes of a thin trace fluctuate because few users
+// send it; a spread of minutes averages that out, as the traffic of many users does.
+[[nodiscard]] core::Duration spread_of(const RateScale& scale, core::Duration span);
+
 // The same traffic at `factor` times the rate, as with that many times the users: whole copies are superposed. The
-// first copy is unchanged; each other copy is shifted by a jitter (up to 30 s or 1 % of the span in either direction,
-// whichever is less, wrapping around the span) and has separate prefixes, sessions and blocks; tenants stay the same. A
-// fraction of a copy is a random share of its sessions. Requests without a session are grouped by shared prefix, using
-// the longest groups with at most 1 % of all requests, so that prefix sharing is preserved; others are drawn
-// individually. Gaps are never compressed: bursts of minutes are preserved, and shorter ones average out as between
-// independent users. The factor is in (0, 1000]; equal seeds give equal workloads; factor 1 changes nothing.
-[[nodiscard]] core::Result<Workload> scale_rate(const Workload& workload, double factor, std::uint64_t seed);
+// first copy is unchanged; each other copy is shifted by a random time of up to spread_of() in either direction,
+// wrapping around the span, and has separate prefixes, sessions and blocks; tenants stay the same. A fraction of a copy
+// is a random share of its sessions. Requests without a session are grouped by shared prefix, using the longest groups
+// with at most 1 % of all requests, so that prefix sharing is preserved; others are drawn individually. Gaps are never
+// compressed: bursts longer than the spread are preserved, and shorter ones average out as between independent users.
+// The factor is in (0, 1000], the spread at most half of the span; equal seeds give equal workloads; factor 1 changes
+// nothing.
+[[nodiscard]] core::Result<Workload> scale_rate(const Workload& workload, const RateScale& scale, std::uint64_t seed);
+[[nodiscard]] inline core::Result<Workload> scale_rate(const Workload& workload, double factor, std::uint64_t seed) {
+  return scale_rate(workload, RateScale{factor, {}}, seed);
+}
 
 // Superposes all workloads: tenants are joined by name, prefixes and sessions stay separate. Block sizes must agree,
 // except for workloads without block ids. Requests with equal arrivals keep the order of their workloads.
