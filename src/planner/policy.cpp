@@ -34,6 +34,12 @@ constexpr std::array kSaturationTargets{
 constexpr std::array kTokenTargets{
     PolicySetting{"backlog", 0.05, 600.0, "seconds of prompts in flight of a replica, 1.5 by default"},
     PolicySetting{"kv", 0.05, 1.0, "share of the KV cache of a replica, 0.8 by default"}};
+constexpr std::array kKvUseSetting{PolicySetting{"kv", 0.01, 1.0, "mean KV use that it aims for, 0.5 by default"}};
+constexpr std::array kTokens{
+    PolicySetting{"up", 0.05, 2.0, "share of its learned capacity above which it grows, 0.85 by default"},
+    PolicySetting{"down", 0.05, 2.0, "share of its learned capacity below which it shrinks, 0.70 by default"}};
+constexpr std::array kSlo{
+    PolicySetting{"slo", 0.05, 2.0, "share of the latency targets that it aims for, 1 by default"}};
 constexpr std::array kGoal{
     PolicySetting{"goal", 0.5, 0.9999, "share of the requests within the SLO that it plans for, slo.goal by default"}};
 
@@ -49,11 +55,11 @@ constexpr std::array kPolicies{
     Entry{"kpa", "Knative autoscaler on concurrency: windows of 60 s and 6 s, panic at 200 %, target 70 %", make_kpa,
           true, kUtilisation},
     Entry{"apa", "AIBrix APA on KV use 0.5: +-10 % tolerance, at most x2 or /2 a step, 300 s before a step down",
-          make_apa},
+          make_apa, false, kKvUseSetting},
     Entry{"llmd-saturation-v1", "llm-d variant autoscaler on spare KV and queue slots, one replica a step",
           make_llmd_saturation_v1},
     Entry{"llmd-saturation-v2", "llm-d variant autoscaler on tokens in use and queued against learned capacity",
-          make_llmd_saturation_v2},
+          make_llmd_saturation_v2, false, kTokens},
     Entry{"llmd-slo", "llm-d SLO-aware KEDA: p90 latency over its target, up above 0.55, down below 0.40",
           make_llmd_slo, false, kPressure},
     Entry{"llmd-queue",
@@ -73,9 +79,9 @@ constexpr std::array kPolicies{
     Entry{"dynamo-load", "NVIDIA Dynamo planner, target load: 8,192 queued tokens or 80 % KV up, 512 or 40 % down",
           make_dynamo_load},
     Entry{"dynamo-sla", "NVIDIA Dynamo planner, target sla: estimated TTFT and ITL of engines, floor from a forecast",
-          make_dynamo_sla},
+          make_dynamo_sla, false, kSlo},
     Entry{"dynamo-sla-load", "the same without the forecast: estimated TTFT and ITL, one replica a step",
-          make_dynamo_sla_load},
+          make_dynamo_sla_load, false, kSlo},
 };
 
 [[nodiscard]] const Entry* find(std::string_view name) {

@@ -37,6 +37,18 @@ TEST(PolicySettings, TheThresholdsOfLlmdSloMove) {
   for (double now = 60; now <= 120; now += 15) (void)lower.ask(now, pool);  // Its HPA waits for 30 s.
   EXPECT_DECISION(lower.ask(135, pool), 5, kSloAtRisk, kNone);
 }
+TEST(PolicySettings, TheKvUseOfApaMoves) {
+  // Four replicas at 30 % of their KV cache: fewer at the default of 50 %. At 10 % ceil(4 · 3) is 12, and the limit of
+  // one step is twice as many.
+  const auto pool = pool_of(4, testing::with_kv(0.3));
+  EXPECT_LT(Asker("apa", {}).ask(0, pool).target, 4U);
+  EXPECT_EQ(Asker("apa:kv=10%", {}).ask(0, pool).target, 8U);
+}
+TEST(PolicySettings, RulesHaveTheSettingsThatTheEvaluationSweeps) {
+  for (const char* policy : {"apa:kv=0.2", "llmd-saturation-v2:up=0.5", "llmd-saturation-v2:up=0.5:down=0.3",
+                             "dynamo-sla:slo=0.5", "dynamo-sla-load:slo=50%"})
+    EXPECT_EQ(error_of(policy), "none") << policy;
+}
 TEST(PolicySettings, AnHpaOfAPolicyHasItsUtilisation) {
   ReplicaCapacity capacity;
   capacity.concurrency = 10.0;

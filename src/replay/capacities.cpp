@@ -36,6 +36,7 @@ core::Result<double> idle_attainment(const ReplaySetup& setup) {
   simulation::RunOptions options = setup.options;
   options.faults = {};
   options.series_points = 1;
+  options.judged_from = core::kStart;
   for (simulation::PoolSpec& pool : options.pools) pool.replicas = pool.min_replicas = pool.max_replicas = 1;
   auto still = planner::make_policy("static", {});
   if (!still) return tl::make_unexpected(still.error());

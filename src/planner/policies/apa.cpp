@@ -31,7 +31,8 @@ struct ApaState {
 
 class Apa final : public PoolwisePolicy<ApaState> {
  public:
-  Apa() : PoolwisePolicy("apa", kResync) {}
+  explicit Apa(const PolicyContext& context)
+      : PoolwisePolicy("apa", kResync), kv_use_(context.settings.get("kv", kKvUse)) {}
 
  protected:
   PoolDecision decide_pool(core::Instant now, const signals::PoolObservation& pool, ApaState& state) override {
@@ -51,7 +52,7 @@ class Apa final : public PoolwisePolicy<ApaState> {
     state.metric.add(now, sum / static_cast<double>(measured));
 
     const double mean = *state.metric.mean(now, kWindow);
-    const double target = prefill ? kPrefillQueueTarget : kKvUse;
+    const double target = prefill ? kPrefillQueueTarget : kv_use_;
     const double size = pool.target_replicas;
     auto [recommended, rate] = recommend(size, mean / target);
     if (const double guarded = guard_starting(pool, recommended, mean / target); guarded != recommended) {
@@ -97,10 +98,12 @@ class Apa final : public PoolwisePolicy<ApaState> {
     if (recommended > size) return std::clamp(std::ceil(ready * ratio), size, recommended);
     return std::clamp(std::ceil(ready * ratio + (size - ready)), recommended, size);
   }
+
+  double kv_use_;
 };
 
 }  // namespace
 
-std::unique_ptr<Policy> make_apa(const PolicyContext&) { return std::make_unique<Apa>(); }
+std::unique_ptr<Policy> make_apa(const PolicyContext& context) { return std::make_unique<Apa>(context); }
 
 }  // namespace penstock::planner

@@ -51,8 +51,8 @@ class DynamoSla final : public Policy {
   DynamoSla(std::string_view name, bool with_throughput, const PolicyContext& context)
       : name_(name),
         with_throughput_(with_throughput),
-        ttft_s_(core::to_seconds(context.slo.ttft)),
-        itl_s_(core::to_seconds(context.slo.itl)),
+        ttft_s_(core::to_seconds(context.slo.ttft) * context.settings.get("slo", 1.0)),
+        itl_s_(core::to_seconds(context.slo.itl) * context.settings.get("slo", 1.0)),
         limits_{context.max_batched_tokens, context.max_sequences, 0} {}
 
   [[nodiscard]] std::string_view name() const override { return name_; }

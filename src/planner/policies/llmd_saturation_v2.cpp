@@ -51,7 +51,9 @@ class LlmdSaturationV2 final : public PoolwisePolicy<V2State> {
   explicit LlmdSaturationV2(const PolicyContext& context)
       : PoolwisePolicy("llmd-saturation-v2", kLlmdInterval),
         batched_tokens_(static_cast<double>(context.max_batched_tokens)),
-        sequences_(static_cast<double>(context.max_sequences)) {}
+        sequences_(static_cast<double>(context.max_sequences)),
+        up_(context.settings.get("up", kScaleUpThreshold)),
+        down_(std::min(context.settings.get("down", up_ * kScaleDownBoundary / kScaleUpThreshold), up_)) {}
 
  protected:
   PoolDecision decide_pool(core::Instant now, const signals::PoolObservation& pool, V2State& state) override {
@@ -112,18 +114,19 @@ class LlmdSaturationV2 final : public PoolwisePolicy<V2State> {
     return derived > 0.0 ? derived : memory_bound;
   }
 
-  [[nodiscard]] static HpaProposal propose(const signals::PoolObservation& pool, double demand, double capacity) {
+  [[nodiscard]] HpaProposal propose(const signals::PoolObservation& pool, double demand, double capacity) const {
     const double size = provisioned(pool);
     if (capacity <= 0.0) return {size, Reason::kNoData};
-    const double lack = demand / kScaleUpThreshold - size * capacity;
+    const double lack = demand / up_ - size * capacity;
     if (lack > 0.0) return {size + std::ceil(lack / capacity), Reason::kSaturated};
-    const double excess = pool.ready * capacity - demand / kScaleDownBoundary;
+    const double excess = pool.ready * capacity - demand / down_;
     if (const double removable = std::floor(excess / capacity); removable > 0.0)
       return {size - removable, Reason::kSpareCapacity};
     return {size, Reason::kWithinTolerance};
   }
 
   double batched_tokens_, sequences_;
+  double up_, down_;  // Shares of the capacity.
 };
 
 }  // namespace
