@@ -65,7 +65,7 @@ fidelity: setup  ## write docs/fidelity.md: the engine model compared with Dynam
 	@tools/build.sh release fidelity
 	@tools/fidelity.sh build/release/bench/fidelity
 
-evaluate: setup  ## write docs/evaluation.md: Penstock's policy compared with all others; QUICK=1: only the busiest two hours of a day
+evaluate: setup  ## write docs/evaluation.md: Penstock's policy at equal attainment with all others; QUICK=1: only the busiest hours of a day
 	@tools/build.sh release evaluate
 	@tools/evaluate.sh build/release/bench/evaluate --jobs $(JOBS)
 

@@ -5,12 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <utility>
 #include <vector>
 
 #include "evaluation/svg.h"
 #include "report/format.h"
-#include "report/ranking.h"
 
 namespace penstock::evaluation {
 
@@ -18,11 +16,15 @@ using namespace report;
 namespace {
 
 constexpr double kWidth = 900.0, kHeight = 480.0;
-constexpr double kLeft = 86.0, kRight = 590.0, kTop = 56.0, kBottom = 420.0;  // Edges of the plot.
-constexpr double kLegend = 620.0;                                             // its left edge
+constexpr double kLeft = 86.0, kRight = 610.0, kTop = 56.0, kBottom = 420.0;  // Edges of the plot.
+constexpr double kLegend = 640.0;                                             // Its left edge.
 constexpr std::string_view kInk = "#1f2933", kFaint = "#e4e7eb", kGrey = "#616e7c", kFixed = "#9aa5b1";
-constexpr std::string_view kOurs = "#c2410c", kForeseen = "#15803d", kRule = "#1d4ed8";
-constexpr std::array kAttainments = {0.0, 0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999, 0.9995, 0.9999};
+constexpr std::string_view kOurs = "#c2410c", kForeseen = "#15803d";
+constexpr std::array<std::string_view, 7> kPeers = {"#1d4ed8", "#7c3aed", "#0e7490", "#be185d",
+                                                    "#4d7c0f", "#a16207", "#475569"};
+constexpr std::array kAttainments = {0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999, 0.9995, 0.9999};
+constexpr double kLowest = 0.8;       // At the lower edge; runs below are left out.
+constexpr double kHoursBeyond = 1.6;  // Of the most expensive line's GPU-hours at 99 %; runs beyond are left out.
 
 // The least of 1, 2 and 5 times a power of ten that cuts `range` into at most eight parts.
 double tick_width(double range) {
@@ -32,20 +34,54 @@ double tick_width(double range) {
   return width;
 }
 
+struct Line {
+  std::string name;
+  std::string_view colour, dashes;
+  bool bold = false;
+  std::vector<Point> points;
+};
+
+Line line_of(std::string name, std::string_view colour, std::span<const Run> runs) {
+  Line line{std::move(name), colour, {}, false, {}};
+  for (const Run& run : runs) line.points.push_back({run.attainment, run.gpu_hours});
+  return line;
+}
+
+bool is_shown(const PolicyRuns& peer) {
+  return std::any_of(peer.runs.begin(), peer.runs.end(), [](const Run& run) { return run.attainment >= 0.9; });
+}
+
+// Penstock last, so that it lies on top.
+std::vector<Line> lines_of(const TraceEvaluation& trace) {
+  std::vector<Line> lines;
+  lines.push_back(line_of("fixed fleets", kFixed, trace.fixed.runs));
+  lines.back().dashes = "5 3";
+  std::size_t next = 0;
+  for (const PolicyRuns& peer : trace.peers)
+    if (is_shown(peer)) lines.push_back(line_of(peer.policy, kPeers[next++ % kPeers.size()], peer.runs));
+  lines.push_back(line_of("clairvoyant", kForeseen, trace.oracle));
+  lines.push_back(line_of("penstock", kOurs, trace.penstock.runs));
+  lines.back().bold = true;
+  return lines;
+}
+
 class Chart {
  public:
-  Chart(const Evaluation& evaluation, const TraceEvaluation& trace)
-      : evaluation_(evaluation),
-        trace_(trace),
-        ranked_(rank(trace.results)),
-        svg_(kWidth, kHeight, trace.title + ": SLO attainment against GPU-hours", description(evaluation)) {
-    double best = 0.9;
-    for (const decision::RunResult& run : trace.results) {
-      hours_max_ = std::max(hours_max_, run.gpu_hours * 1.08);
-      if (run.slo_attainment < 1.0) best = std::max(best, run.slo_attainment);
+  explicit Chart(const TraceEvaluation& trace)
+      : trace_(trace),
+        lines_(lines_of(trace)),
+        svg_(kWidth, kHeight, trace.title + ": SLO attainment against GPU-hours",
+             "lines of policies over their settings; up and to the left is better") {
+    double best = 0.9, dearest = 0.0, any = 0.1;
+    for (const Line& line : lines_) {
+      const auto cost = cost_at(efficient(line.points), kGoal);
+      if (cost) dearest = std::max(dearest, cost->gpu_hours);
+      for (const Point& point : line.points) {
+        any = std::max(any, point.gpu_hours);
+        if (point.attainment < 1.0) best = std::max(best, point.attainment);
+      }
     }
-    for (const decision::RunResult& fleet : trace.frontier)
-      if (fleet.slo_attainment < 1.0) best = std::max(best, fleet.slo_attainment);
+    hours_max_ = dearest > 0.0 ? std::min(any * 1.05, dearest * kHoursBeyond) : any * 1.05;
     misses_min_ = std::max(5e-5, (1.0 - best) * 0.7);
   }
 
@@ -57,20 +93,20 @@ class Chart {
                           format_seconds(core::to_seconds(trace_.info.duration)), trace_.info.rate_scale),
               {.size = 12, .colour = kGrey});
     draw_axes();
-    draw_frontier();
-    draw_policies();
+    for (const Line& line : lines_) draw_line(line);
+    draw_legend();
     return svg_.str();
   }
 
  private:
-  static std::string description(const Evaluation& evaluation) {
-    return "static fleets as a line, policies as dots; up and to the left is better; under test: " + evaluation.policy;
-  }
-
   [[nodiscard]] double x_of(double gpu_hours) const { return kLeft + (kRight - kLeft) * gpu_hours / hours_max_; }
   [[nodiscard]] double y_of(double attainment) const {
-    const double misses = std::clamp(1.0 - attainment, misses_min_, 1.0);
-    return kBottom - (kBottom - kTop) * std::log(misses) / std::log(misses_min_);
+    const double misses = std::clamp(1.0 - attainment, misses_min_, 1.0 - kLowest);
+    const double share = std::log(misses / (1.0 - kLowest)) / std::log(misses_min_ / (1.0 - kLowest));
+    return kBottom - (kBottom - kTop) * share;
+  }
+  [[nodiscard]] bool is_inside(const Point& point) const {
+    return point.attainment >= kLowest && point.gpu_hours <= hours_max_;
   }
 
   void draw_axes() {
@@ -90,70 +126,38 @@ class Chart {
     svg_.text_upwards({20, (kTop + kBottom) / 2}, "SLO attainment", {.size = 13, .colour = kInk, .anchor = "middle"});
   }
 
-  // What the verdicts compare with, so that a dot above the line is a dot above the frontier.
-  void draw_frontier() {
-    constexpr int kSteps = 240;
-    std::vector<SvgPoint> line;
-    if (trace_.frontier.empty()) return;
-    for (int i = 0; i <= kSteps; ++i) {
-      const double hours = hours_max_ * i / kSteps;
-      line.push_back({x_of(hours), y_of(frontier_attainment(trace_.frontier, hours))});
-    }
-    svg_.path(line, {kFixed, 2.0, "5 3"});
-    for (const decision::RunResult& fleet : trace_.frontier)
-      if (fleet.gpu_hours <= hours_max_)
-        svg_.circle({x_of(fleet.gpu_hours), y_of(fleet.slo_attainment)}, 3, kFixed, {"#ffffff"});
+  void draw_line(const Line& line) {
+    std::vector<SvgPoint> path;
+    for (const Point& point : efficient(line.points))
+      if (is_inside(point)) path.push_back({x_of(point.gpu_hours), y_of(point.attainment)});
+    if (path.size() > 1) svg_.path(path, {line.colour, line.bold ? 3.0 : 1.5, line.dashes});
+    for (const Point& point : line.points)
+      if (is_inside(point))
+        svg_.circle({x_of(point.gpu_hours), y_of(point.attainment)}, line.bold ? 5 : 3, line.colour, {"#ffffff"});
   }
 
-  [[nodiscard]] std::string_view colour_of(const decision::RunResult& run) const {
-    if (run.policy == evaluation_.policy) return kOurs;
-    if (run.policy == "clairvoyant") return kForeseen;
-    return run.policy == "static" ? kGrey : kRule;
-  }
-
-  void draw_dot(SvgPoint at, std::size_t number, const decision::RunResult& run) {
-    const bool ours = run.policy == evaluation_.policy;
-    svg_.circle(at, ours ? 10 : 8, colour_of(run), {"#ffffff", 1.5});
-    svg_.text({at.x, at.y + 3.5}, fmt::format("{}", number),
-              {.size = 10, .colour = "#ffffff", .anchor = "middle", .bold = true});
-  }
-
-  void draw_policies() {
-    // The worst first, so that the best lies on top; the policy under test last of all.
-    for (const bool ours : {false, true})
-      for (std::size_t i = ranked_.size(); i-- > 0;) {
-        const decision::RunResult& run = *ranked_[i].result;
-        if ((run.policy == evaluation_.policy) == ours)
-          draw_dot({x_of(run.gpu_hours), y_of(run.slo_attainment)}, i + 1, run);
-      }
+  void draw_legend() {
+    svg_.text({kWidth - 14, kTop - 14}, "at 99 %", {.size = 11, .colour = kGrey, .anchor = "end"});
     double y = kTop + 6;
-    for (std::size_t i = 0; i < ranked_.size(); ++i, y += 22) {
-      const decision::RunResult& run = *ranked_[i].result;
-      const bool ours = run.policy == evaluation_.policy;
-      draw_dot({kLegend, y}, i + 1, run);
-      svg_.text({kLegend + 16, y + 4}, ranked_[i].label, {.colour = kInk, .bold = ours});
-      svg_.text({kWidth - 72, y + 4}, fmt::format("{:.2f} %", run.slo_attainment * 100.0),
-                {.colour = kInk, .anchor = "end", .bold = ours});
-      svg_.text({kWidth - 14, y + 4}, format_quantity(run.gpu_hours) + " h",
-                {.colour = kInk, .anchor = "end", .bold = ours});
+    for (auto line = lines_.rbegin(); line != lines_.rend(); ++line, y += 22) {
+      svg_.line({kLegend - 9, y}, {kLegend + 9, y}, {line->colour, line->bold ? 3.0 : 1.5, line->dashes});
+      svg_.circle({kLegend, y}, line->bold ? 5 : 3, line->colour, {"#ffffff"});
+      svg_.text({kLegend + 16, y + 4}, line->name, {.colour = kInk, .bold = line->bold});
+      const auto cost = cost_at(efficient(line->points), kGoal);
+      svg_.text({kWidth - 14, y + 4}, cost ? format_quantity(cost->gpu_hours) + " h" : "–",
+                {.colour = kInk, .anchor = "end", .bold = line->bold});
     }
-    svg_.line({kLegend - 9, y}, {kLegend + 9, y}, {kFixed, 2.0, "5 3"});
-    svg_.circle({kLegend, y}, 3, kFixed, {"#ffffff"});
-    svg_.text({kLegend + 16, y + 4}, "static fleets, one replica more each", {.colour = kInk});
   }
 
-  const Evaluation& evaluation_;
   const TraceEvaluation& trace_;
-  std::vector<RankedResult> ranked_;
+  std::vector<Line> lines_;
   Svg svg_;
   double hours_max_ = 0.1;
-  double misses_min_ = 0.01;  // at the upper edge
+  double misses_min_ = 0.01;  // At the upper edge.
 };
 
 }  // namespace
 
-std::string attainment_chart(const Evaluation& evaluation, const TraceEvaluation& trace) {
-  return Chart{evaluation, trace}.draw();
-}
+std::string attainment_chart(const TraceEvaluation& trace) { return Chart{trace}.draw(); }
 
 }  // namespace penstock::evaluation

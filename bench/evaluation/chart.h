@@ -7,9 +7,9 @@
 
 namespace penstock::evaluation {
 
-// An SVG: fixed fleets as a line, each policy as a numbered dot, the policy under test and the clairvoyant marked.
-// Upwards each step halves, or nearly, the requests that miss the SLO, because the last per cent is where policies
-// differ.
-[[nodiscard]] std::string attainment_chart(const Evaluation& evaluation, const TraceEvaluation& trace);
+// An SVG: for Penstock, each peer, fixed fleets and the clairvoyant a line through the efficient runs and dots for all
+// runs. Upwards each step halves, or nearly, the requests that miss the SLO, because policies differ in the last per
+// cent.
+[[nodiscard]] std::string attainment_chart(const TraceEvaluation& trace);
 
 }  // namespace penstock::evaluation

@@ -2,106 +2,175 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 namespace penstock::evaluation {
-
-using namespace report;
-
-using decision::RunResult;
-
 namespace {
 
-constexpr double kPeakSlack = 0.001;  // Attainment that a fleet of peak size may lose against larger ones.
+constexpr double kSecondsPerDay = 86400.0;
 
-double ratio(double part, double whole) {
-  if (whole > 0.0) return part / whole;
-  return part > 0.0 ? std::numeric_limits<double>::infinity() : 1.0;
+std::vector<Point> points_of(std::span<const Run> runs) {
+  std::vector<Point> points;
+  for (const Run& run : runs) points.push_back({run.attainment, run.gpu_hours});
+  return points;
 }
 
-Verdict compare(const RunResult& run, const RunResult& other) {
-  Verdict verdict;
-  verdict.points = (run.slo_attainment - other.slo_attainment) * 100.0;
-  verdict.violations_ratio = ratio(static_cast<double>(violations(run)), static_cast<double>(violations(other)));
-  verdict.gpu_hours_ratio = ratio(run.gpu_hours, other.gpu_hours);
-  return verdict;
+template <class Visit>
+void for_each_run(const TraceEvaluation& trace, const Visit& visit) {
+  for (const Run& run : trace.penstock.runs) visit(run);
+  for (const PolicyRuns& peer : trace.peers)
+    for (const Run& run : peer.runs) visit(run);
+  for (const Run& run : trace.fixed.runs) visit(run);
+  for (const Run& run : trace.oracle) visit(run);
+}
+
+const PolicyRuns* find_peer(const TraceEvaluation& trace, std::string_view policy) {
+  for (const PolicyRuns& peer : trace.peers)
+    if (peer.policy == policy) return &peer;
+  return nullptr;
+}
+
+// What the peer is charged on this trace for the settings of the others, on the mean; empty if it failed with each.
+std::optional<double> charged_for_settings_of_others(const Evaluation& evaluation, const TraceEvaluation& trace,
+                                                     const PolicyRuns& peer) {
+  double sum = 0.0;
+  int others = 0;
+  bool works = false;
+  const auto add = [&](const Run& run) {
+    sum += charged(trace, run);
+    ++others;
+    works = works || run.attainment >= kTransferMin;
+  };
+  if (peer.parameter.empty() && !peer.runs.empty()) add(peer.runs.front());
+  for (const TraceEvaluation& other : evaluation.traces) {
+    if (other.name == trace.name || other.variant) continue;
+    const PolicyRuns* there = find_peer(other, peer.policy);
+    const std::optional<double> setting = there == nullptr ? std::nullopt : tuned_setting(*there);
+    const std::optional<Run> run = setting ? run_at(peer, *setting) : std::nullopt;
+    if (run) add(*run);
+  }
+  if (!works) return std::nullopt;
+  return sum / others;
 }
 
 }  // namespace
 
-std::uint64_t violations(const RunResult& result) {
-  return static_cast<std::uint64_t>(std::llround((1.0 - result.slo_attainment) * static_cast<double>(result.requests)));
+Run run_of(const decision::RunResult& result) {
+  Run run;
+  run.policy = result.policy;
+  run.attainment = result.slo_attainment;
+  run.gpu_hours = result.gpu_hours;
+  run.burst_attainment = result.bursts.attainment();
+  if (result.duration_s > 0.0)
+    run.direction_changes_per_day = static_cast<double>(result.direction_changes) * kSecondsPerDay / result.duration_s;
+  run.requests = result.requests;
+  run.misses =
+      static_cast<std::uint64_t>(std::llround((1.0 - result.slo_attainment) * static_cast<double>(result.requests)));
+  run.actions = result.scaling_actions;
+  run.failed = result.failed;
+  run.replicas = result.replicas;
+  run.peak_replicas = result.peak_replicas;
+  return run;
 }
 
-double direction_changes_per_hour(const RunResult& result) {
-  return result.duration_s > 0.0 ? static_cast<double>(result.direction_changes) * 3600.0 / result.duration_s : 0.0;
+std::optional<Cost> cost_of(std::span<const Run> runs, double attainment) {
+  return cost_at(efficient(points_of(runs)), attainment);
 }
 
-const RunResult* find_run(std::span<const RunResult> results, std::string_view policy) {
-  const auto found =
-      std::find_if(results.begin(), results.end(), [&](const auto& run) { return run.policy == policy; });
-  return found == results.end() ? nullptr : &*found;
-}
-
-double frontier_attainment(std::span<const RunResult> frontier, double gpu_hours) {
-  double hours_before = 0.0, kept_before = 0.0;
-  for (const RunResult& fleet : frontier) {
-    if (fleet.gpu_hours <= hours_before) {  // a fleet that drowns works longer than a larger one
-      kept_before = std::max(kept_before, fleet.slo_attainment);
-      continue;
-    }
-    const double kept = std::max(kept_before, fleet.slo_attainment);
-    if (gpu_hours <= fleet.gpu_hours) {
-      const double share = std::max(0.0, gpu_hours - hours_before) / (fleet.gpu_hours - hours_before);
-      return kept_before + share * (kept - kept_before);
-    }
-    hours_before = fleet.gpu_hours;
-    kept_before = kept;
+std::optional<Rival> best_peer(const TraceEvaluation& trace, double attainment) {
+  std::optional<Rival> best;
+  for (const PolicyRuns& peer : trace.peers) {
+    const auto cost = cost_of(peer.runs, attainment);
+    if (cost && (!best || cost->gpu_hours < best->gpu_hours)) best = Rival{peer.policy, cost->gpu_hours};
   }
-  return kept_before;
+  return best;
 }
 
-const RunResult* peak_fleet(std::span<const RunResult> frontier) {
+std::optional<Cost> oracle_cost(const TraceEvaluation& trace, double attainment) {
+  std::vector<Point> points;
+  for_each_run(trace, [&](const Run& run) { points.push_back({run.attainment, run.gpu_hours}); });
+  return cost_at(efficient(std::move(points)), attainment);
+}
+
+const Run* cheapest_fixed(const TraceEvaluation& trace) {
+  const Run *cheapest = nullptr, *best = nullptr;
+  for (const Run& run : trace.fixed.runs) {
+    if (best == nullptr || run.attainment > best->attainment) best = &run;
+    if (run.attainment >= kGoal && (cheapest == nullptr || run.gpu_hours < cheapest->gpu_hours)) cheapest = &run;
+  }
+  return cheapest != nullptr ? cheapest : best;
+}
+
+double charged(const TraceEvaluation& trace, const Run& run) {
+  const Run* safe = cheapest_fixed(trace);
+  return run.attainment >= kTransferMin || safe == nullptr ? run.gpu_hours : safe->gpu_hours;
+}
+
+double best_possible(const TraceEvaluation& trace) {
   double best = 0.0;
-  for (const RunResult& fleet : frontier) best = std::max(best, fleet.slo_attainment);
-  for (const RunResult& fleet : frontier)
-    if (fleet.slo_attainment >= best - kPeakSlack) return &fleet;
+  for_each_run(trace, [&](const Run& run) { best = std::max(best, run.attainment); });
+  return best;
+}
+
+const Run* at_goal(const TraceEvaluation& trace, double goal) {
+  for (const Run& run : trace.penstock.runs)
+    if (run.setting && std::abs(*run.setting - goal) < 1e-6) return &run;
   return nullptr;
 }
 
-Verdict against_frontier(const RunResult& run, std::span<const RunResult> frontier) {
-  RunResult bought = run;
-  bought.slo_attainment = frontier_attainment(frontier, run.gpu_hours);
-  Verdict verdict = compare(run, bought);
-  verdict.reached = verdict.points >= 0.0;
-  return verdict;
+std::optional<double> tuned_setting(const PolicyRuns& peer) {
+  const Run* cheapest = nullptr;
+  for (const Run& run : peer.runs)
+    if (run.setting && run.attainment >= kGoal && (cheapest == nullptr || run.gpu_hours < cheapest->gpu_hours))
+      cheapest = &run;
+  return cheapest == nullptr ? std::nullopt : cheapest->setting;
 }
 
-Verdict against_clairvoyant(const RunResult& run, const RunResult& clairvoyant, const EvaluationTargets& targets) {
-  Verdict verdict = compare(run, clairvoyant);
-  verdict.reached =
-      verdict.points >= -targets.clairvoyant_points && verdict.gpu_hours_ratio <= targets.clairvoyant_gpu_hours;
-  return verdict;
+std::optional<Run> run_at(const PolicyRuns& peer, double setting) {
+  const auto above = std::find_if(peer.runs.begin(), peer.runs.end(),
+                                  [&](const Run& run) { return run.setting && *run.setting >= setting - 1e-9; });
+  if (above == peer.runs.end()) return std::nullopt;
+  if (std::abs(*above->setting - setting) < 1e-9) return *above;
+  if (above == peer.runs.begin()) return std::nullopt;
+  const Run& below = *(above - 1);
+  const double share = std::log(setting / *below.setting) / std::log(*above->setting / *below.setting);
+  const auto between = [&](double a, double b) { return a + share * (b - a); };
+  Run run = below;
+  run.setting = setting;
+  run.attainment = 1.0 - std::exp(between(log_misses(below.attainment), log_misses(above->attainment)));
+  run.gpu_hours = between(below.gpu_hours, above->gpu_hours);
+  return run;
 }
 
-Verdict against_peak_fleet(const RunResult& run, const RunResult& fleet, const EvaluationTargets& targets) {
-  Verdict verdict = compare(run, fleet);
-  verdict.reached = run.slo_attainment >= targets.peak_attainment * fleet.slo_attainment &&
-                    verdict.gpu_hours_ratio <= targets.peak_gpu_hours;
-  return verdict;
+std::optional<Rival> best_peer_tuned_elsewhere(const Evaluation& evaluation, const TraceEvaluation& trace) {
+  std::optional<Rival> best;
+  for (const PolicyRuns& peer : trace.peers) {
+    const auto cost = charged_for_settings_of_others(evaluation, trace, peer);
+    if (cost && (!best || *cost < best->gpu_hours)) best = Rival{peer.policy, *cost};
+  }
+  const Run* safe = cheapest_fixed(trace);
+  if (!best && safe != nullptr && evaluation.traces.size() > 1) best = Rival{"fixed fleet", safe->gpu_hours};
+  return best;
 }
 
-Verdict against_rule(const RunResult& run, const RunResult& rule, const EvaluationTargets& targets) {
-  Verdict verdict = compare(run, rule);
-  const bool fewer_violations =
-      static_cast<double>(violations(run)) <= targets.rule_violations * static_cast<double>(violations(rule)) &&
-      verdict.gpu_hours_ratio <= 1.0;
-  const bool cheaper = verdict.points >= 0.0 && verdict.gpu_hours_ratio <= targets.rule_gpu_hours;
-  verdict.reached = fewer_violations || cheaper;
-  return verdict;
+std::optional<double> burst_attainment_of_peers(const TraceEvaluation& trace, double gpu_hours) {
+  std::optional<double> best;
+  for (const PolicyRuns& peer : trace.peers)
+    for (const Run& run : peer.runs)
+      if (run.burst_attainment && run.gpu_hours <= gpu_hours)
+        best = std::max(best.value_or(*run.burst_attainment), *run.burst_attainment);
+  return best;
 }
 
-std::uint64_t scale_down_failures(const RunResult& result) {
+std::vector<std::string> dominated_by(const TraceEvaluation& trace, const Run& run) {
+  std::vector<std::string> names;
+  for (const PolicyRuns& peer : trace.peers)
+    for (const Run& other : peer.runs)
+      if (other.standard && other.attainment > run.attainment && other.gpu_hours < run.gpu_hours)
+        names.push_back(peer.policy);
+  return names;
+}
+
+std::uint64_t scale_down_failures(const decision::RunResult& result) {
   std::uint64_t failures = 0;
   for (const decision::FailureCount& failure : result.failures)
     if (failure.reason != "prompt_exceeds_kv_cache" && failure.reason != "replica_crashed")

@@ -1,4 +1,4 @@
-// How a policy fares against every mark that it is measured by: figures and verdicts out of runs, nothing assumed.
+// The runs of an evaluation and what follows from them: costs at equal attainment and ratios.
 #pragma once
 
 #include <cstdint>
@@ -8,81 +8,107 @@
 #include <string_view>
 #include <vector>
 
+#include "decision/run_result.h"
+#include "evaluation/equal_attainment.h"
 #include "report/run_info.h"
 
 namespace penstock::evaluation {
 
-// What is asked for. A page shows these figures; a verdict is computed from them.
-struct EvaluationTargets {
-  double clairvoyant_points = 1.0;          // Maximum distance in points of attainment …
-  double clairvoyant_gpu_hours = 1.15;      // … at so many times its GPU-hours
-  double peak_attainment = 0.99;            // Required share of the attainment of a fixed fleet of peak size …
-  double peak_gpu_hours = 0.70;             // … at so many times its GPU-hours, on traces of a day
-  double rule_violations = 0.5;             // Share of a rule's violations, at no more GPU-hours …
-  double rule_gpu_hours = 0.75;             // … or of its GPU-hours, at no lower attainment
-  double direction_changes_per_hour = 4.0;  // at most
+inline constexpr double kGoal = 0.99;          // For which GPU-hours are compared and Penstock is set.
+inline constexpr double kCheapGoal = 0.95;     // A lower goal, which has to cost less.
+inline constexpr double kTransferMin = 0.985;  // Below this, a setting that was tuned elsewhere has failed.
+inline constexpr double kComparedAttainments[] = {0.95, 0.98, 0.99, 0.995};
+
+// The figures of one run.
+struct Run {
+  std::string policy;             // With its setting, if it is not the standard one.
+  std::optional<double> setting;  // Of the parameter that is swept, or the replicas of a fixed fleet.
+  bool standard = false;          // The setting that the policy has by itself.
+  bool transferred = false;       // Run only because the setting was tuned on another trace.
+  double attainment = 0.0, gpu_hours = 0.0;
+  std::optional<double> burst_attainment;
+  double direction_changes_per_day = 0.0;
+  std::uint64_t requests = 0, misses = 0, actions = 0, failed = 0;
+  std::uint32_t replicas = 0, peak_replicas = 0;
+};
+[[nodiscard]] Run run_of(const decision::RunResult& result);
+
+// The runs of a policy, by ascending setting.
+struct PolicyRuns {
+  std::string policy, parameter;  // "keda-tokens", "utilisation"; empty: it has none.
+  std::vector<Run> runs;
 };
 
-// One trace: every policy from the same initial fleet, and fixed fleets of all sizes.
 struct TraceEvaluation {
-  std::string name;   // short, for files and flags: "mooncake"
-  std::string title;  // "Mooncake conversation"
+  std::string name;   // Short, for files and flags: "mooncake".
+  std::string title;  // "Mooncake conversation".
+  std::string notes;  // What of the trace was replayed, in words; empty: all of it.
   report::RunInfo info;
   bool day_long = false;
-  std::vector<decision::RunResult> results;   // by policy
-  std::vector<decision::RunResult> frontier;  // by size, ascending
+  bool variant = false;  // Another start-up time of a trace that is evaluated, too: in no mean and no transfer.
+  PolicyRuns penstock;
+  std::vector<PolicyRuns> peers;
+  PolicyRuns fixed;               // Fixed fleets by size.
+  std::vector<Run> oracle;        // By goal.
+  std::optional<Run> first_half;  // The smallest fixed fleet that reached the goal in the first half.
 };
 
 // The policy under test in a world that is not as it should be.
 struct ScenarioEvaluation {
   std::string name;      // "start-up 30 s"
-  std::string workload;  // "mooncake", or what was made up
-  decision::RunResult result;
-  std::optional<double> frontier_points;  // above fixed fleets at its GPU-hours, where those are known
+  std::string workload;  // "mooncake", or what was made up.
+  Run run;
+  double best_possible = 1.0;  // Attainment of the largest fixed fleet on the trace.
   std::uint64_t scale_down_failures = 0;
   std::uint64_t invariants_broken = 0;
-  std::string first_broken;  // in words; empty: none
+  std::string first_broken;  // In words; empty: none.
 };
 
 struct Evaluation {
-  std::string policy = "penstock";  // under test
-  EvaluationTargets targets;
-  std::string window;   // what of the day-long traces was replayed, in words; empty: all of it
+  bool quick = false;
   std::string command;  // The command that writes the page again.
   std::vector<TraceEvaluation> traces;
   std::vector<ScenarioEvaluation> scenarios;
 };
 
-// One run held against another, or against what fixed fleets would have kept.
-struct Verdict {
-  double points = 0.0;            // Points of attainment above the other policy, 0 to 100.
-  double violations_ratio = 0.0;  // to the other's; infinite where it has none and this one does
-  double gpu_hours_ratio = 1.0;
-  bool reached = false;
+// ---- costs at equal attainment, in GPU-hours; empty where the attainment is not reached ----
+
+[[nodiscard]] std::optional<Cost> cost_of(std::span<const Run> runs, double attainment);
+
+struct Rival {
+  std::string name;
+  double gpu_hours = 0.0;
 };
+// The cheapest peer, each with the setting that suits this trace best.
+[[nodiscard]] std::optional<Rival> best_peer(const TraceEvaluation& trace, double attainment);
+// The least of the clairvoyant and all other runs.
+[[nodiscard]] std::optional<Cost> oracle_cost(const TraceEvaluation& trace, double attainment);
+// The cheapest fixed fleet that reaches kGoal, or the best one that was run.
+[[nodiscard]] const Run* cheapest_fixed(const TraceEvaluation& trace);
+// The GPU-hours of a run, or those of cheapest_fixed() if it attains less than kTransferMin.
+[[nodiscard]] double charged(const TraceEvaluation& trace, const Run& run);
+[[nodiscard]] double best_possible(const TraceEvaluation& trace);
+// Penstock with this goal; null if it was not run.
+[[nodiscard]] const Run* at_goal(const TraceEvaluation& trace, double goal);
 
-// Requests that missed the SLO, failed ones included.
-[[nodiscard]] std::uint64_t violations(const decision::RunResult& result);
-[[nodiscard]] double direction_changes_per_hour(const decision::RunResult& result);
-// The first run of that policy; null if there is none.
-[[nodiscard]] const decision::RunResult* find_run(std::span<const decision::RunResult> results,
-                                                  std::string_view policy);
+// ---- settings that were tuned on another trace ----
 
-// What fixed fleets keep for so many GPU-hours: between two sizes by linear interpolation, beneath the smallest towards
-// nothing at no cost, beyond the largest as much as that. A larger budget is never worth less, though a larger fleet
-// may keep a little less by chance. `frontier` is ascending and not empty.
-[[nodiscard]] double frontier_attainment(std::span<const decision::RunResult> frontier, double gpu_hours);
+// The cheapest setting with which the peer reached kGoal.
+[[nodiscard]] std::optional<double> tuned_setting(const PolicyRuns& peer);
+// A run of the peer with this setting, interpolated between its neighbours; empty outside of the settings that ran.
+[[nodiscard]] std::optional<Run> run_at(const PolicyRuns& peer, double setting);
+// Of the peers, each charged for the settings of all other traces on the mean, the cheapest. A peer that fails with all
+// settings is none, and without any peer the cheapest fixed fleet is what remains. Empty if there is no other trace.
+// Variants take part in nothing.
+[[nodiscard]] std::optional<Rival> best_peer_tuned_elsewhere(const Evaluation& evaluation,
+                                                             const TraceEvaluation& trace);
 
-// The smallest fixed fleet to which more replicas add less than 0.1 points: what one would buy for the peak and leave.
-[[nodiscard]] const decision::RunResult* peak_fleet(std::span<const decision::RunResult> frontier);
+// ---- further figures ----
 
-[[nodiscard]] Verdict against_frontier(const decision::RunResult& run, std::span<const decision::RunResult> frontier);
-[[nodiscard]] Verdict against_clairvoyant(const decision::RunResult& run, const decision::RunResult& clairvoyant,
-                                          const EvaluationTargets& targets);
-[[nodiscard]] Verdict against_peak_fleet(const decision::RunResult& run, const decision::RunResult& fleet,
-                                         const EvaluationTargets& targets);
-[[nodiscard]] Verdict against_rule(const decision::RunResult& run, const decision::RunResult& rule,
-                                   const EvaluationTargets& targets);
+// The best peer's attainment in bursts for at most these GPU-hours.
+[[nodiscard]] std::optional<double> burst_attainment_of_peers(const TraceEvaluation& trace, double gpu_hours);
+// Peers with their standard settings that attain more than `run` for less.
+[[nodiscard]] std::vector<std::string> dominated_by(const TraceEvaluation& trace, const Run& run);
 
 // Requests that failed though they fitted, and not because a replica crashed: those that a drain cut off or left
 // behind.

@@ -4,121 +4,128 @@
 
 #include <cmath>
 
+#include "evaluation/evaluation_testing.h"
+
 namespace penstock::evaluation {
 namespace {
 
-decision::RunResult run_of(double gpu_hours, double attainment, const char* policy = "static") {
+using testing::peer;
+using testing::run;
+using testing::sample;
+
+TEST(EqualAttainment, KeepsPointsThatNoOtherBeatsInBoth) {
+  const auto kept = efficient({{0.99, 5.0}, {0.95, 3.0}, {0.94, 4.0}, {0.98, 6.0}, {0.999, 7.0}});
+  ASSERT_EQ(kept.size(), 3U);
+  EXPECT_DOUBLE_EQ(kept[0].attainment, 0.95);
+  EXPECT_DOUBLE_EQ(kept[1].attainment, 0.99);
+  EXPECT_DOUBLE_EQ(kept[2].attainment, 0.999);
+}
+
+TEST(EqualAttainment, IsLinearInTheLogarithmOfMisses) {
+  const std::vector<Point> points = {{0.9, 2.0}, {0.99, 4.0}};
+  EXPECT_NEAR(cost_at(points, 0.99)->gpu_hours, 4.0, 1e-12);
+  EXPECT_NEAR(cost_at(points, 1.0 - std::sqrt(0.1 * 0.01))->gpu_hours, 3.0, 1e-9);
+  EXPECT_FALSE(cost_at(points, 0.95)->at_most);
+}
+
+TEST(EqualAttainment, IsAnUpperBoundBelowTheLeastAndUnknownBeyondTheMost) {
+  const std::vector<Point> points = {{0.97, 2.0}, {0.99, 4.0}};
+  EXPECT_DOUBLE_EQ(cost_at(points, 0.95)->gpu_hours, 2.0);
+  EXPECT_TRUE(cost_at(points, 0.95)->at_most);
+  EXPECT_FALSE(cost_at(points, 0.97)->at_most);
+  EXPECT_FALSE(cost_at(points, 0.995).has_value());
+  EXPECT_FALSE(cost_at({}, 0.5).has_value());
+}
+
+TEST(EqualAttainment, ARunWithoutMissesHasAFiniteLogarithm) {
+  const std::vector<Point> points = {{0.9, 2.0}, {1.0, 4.0}};
+  EXPECT_NEAR(cost_at(points, 0.99)->gpu_hours, 2.5, 1e-9);  // One of four decades down to one miss in 100,000.
+}
+
+TEST(Comparison, TheBestPeerHasTheSettingThatSuitsTheTrace) {
+  const TraceEvaluation trace = sample().traces[0];
+  const auto best = best_peer(trace, 0.99);
+  ASSERT_TRUE(best);
+  EXPECT_EQ(best->name, "keda-tokens");
+  EXPECT_NEAR(best->gpu_hours, 8.0, 1e-9);
+  EXPECT_FALSE(best_peer(trace, 0.99999));
+}
+
+TEST(Comparison, TheOracleIsNeverWorseThanAnyRun) {
+  TraceEvaluation trace = sample().traces[0];
+  EXPECT_NEAR(oracle_cost(trace, 0.99)->gpu_hours, 5.0, 1e-9);
+  trace.peers[0].runs.push_back(run("keda-tokens:utilisation=2", 0.992, 4.0, 2.0));
+  EXPECT_LE(oracle_cost(trace, 0.99)->gpu_hours, 4.0);
+}
+
+TEST(Comparison, AFailedRunIsChargedTheCheapestSafeFixedFleet) {
+  const TraceEvaluation trace = sample().traces[0];
+  EXPECT_DOUBLE_EQ(cheapest_fixed(trace)->gpu_hours, 9.0);
+  EXPECT_DOUBLE_EQ(charged(trace, run("kpa", 0.9849, 1.0)), 9.0);
+  EXPECT_DOUBLE_EQ(charged(trace, run("kpa", 0.985, 1.0)), 1.0);
+}
+
+TEST(Transfers, TakeTheCheapestSettingThatReachedTheGoalElsewhere) {
+  const PolicyRuns runs = peer("keda-tokens", "utilisation",
+                               {run("a", 0.999, 12.0, 0.5), run("b", 0.991, 9.0, 0.6), run("c", 0.96, 7.0, 0.8)});
+  EXPECT_DOUBLE_EQ(*tuned_setting(runs), 0.6);
+  EXPECT_FALSE(tuned_setting(peer("x", "y", {run("c", 0.96, 7.0, 0.8)})));
+}
+
+TEST(Transfers, ARunBetweenTwoSettingsIsInterpolated) {
+  const PolicyRuns runs = peer("keda-tokens", "utilisation", {run("a", 0.999, 12.0, 0.5), run("c", 0.9, 8.0, 2.0)});
+  const auto between = run_at(runs, 1.0);
+  ASSERT_TRUE(between);
+  EXPECT_NEAR(between->attainment, 0.99, 1e-9);
+  EXPECT_NEAR(between->gpu_hours, 10.0, 1e-9);
+  EXPECT_DOUBLE_EQ(run_at(runs, 0.5)->gpu_hours, 12.0);
+  EXPECT_FALSE(run_at(runs, 0.4));
+  EXPECT_FALSE(run_at(runs, 2.1));
+}
+
+TEST(Transfers, ChargeThePeerOnTheMeanOfAllOtherTraces) {
+  Evaluation evaluation = sample();
+  evaluation.traces.push_back(evaluation.traces[0]);
+  evaluation.traces[1].name = "other";
+  // Elsewhere a utilisation of 1.0 was enough; here it keeps 97 % and is charged the fixed fleet of 9 GPU-hours.
+  evaluation.traces[1].peers[0].runs = {run("keda-tokens:utilisation=1", 0.991, 3.0, 1.0)};
+  const auto best = best_peer_tuned_elsewhere(evaluation, evaluation.traces[0]);
+  ASSERT_TRUE(best);
+  EXPECT_EQ(best->name, "fixed fleet");  // All settings failed.
+  EXPECT_NEAR(best->gpu_hours, 9.0, 1e-9);
+  evaluation.traces.push_back(evaluation.traces[1]);
+  evaluation.traces[2].name = "third";
+  evaluation.traces[2].peers[0].runs = {run("keda-tokens:utilisation=0.75", 0.991, 3.0, 0.75)};
+  const auto works = best_peer_tuned_elsewhere(evaluation, evaluation.traces[0]);
+  EXPECT_EQ(works->name, "keda-tokens");
+  EXPECT_NEAR(works->gpu_hours, 8.5, 1e-9);  // The mean of 9 and 8.
+  evaluation.traces[2].variant = true;
+  EXPECT_EQ(best_peer_tuned_elsewhere(evaluation, evaluation.traces[0])->name, "fixed fleet");
+}
+
+TEST(Comparison, OnlyPeersWithTheirStandardSettingDominate) {
+  TraceEvaluation trace = sample().traces[0];
+  const auto& ours = *at_goal(trace, 0.99);
+  EXPECT_TRUE(dominated_by(trace, ours).empty());
+  trace.peers[0].runs.push_back(run("keda-tokens:utilisation=3", 0.999, 1.0, 3.0));
+  EXPECT_TRUE(dominated_by(trace, ours).empty());
+  trace.peers[0].runs.back().standard = true;
+  EXPECT_EQ(dominated_by(trace, ours), std::vector<std::string>{"keda-tokens"});
+}
+
+TEST(Comparison, BurstsAreComparedWithPeersThatCostNoMore) {
+  TraceEvaluation trace = sample().traces[0];
+  trace.peers[0].runs[0].burst_attainment = 0.99;  // 12 GPU-hours.
+  trace.peers[0].runs[1].burst_attainment = 0.9;   // 8.
+  EXPECT_EQ(burst_attainment_of_peers(trace, 9.0), 0.9);
+  EXPECT_EQ(burst_attainment_of_peers(trace, 12.0), 0.99);
+  EXPECT_FALSE(burst_attainment_of_peers(trace, 1.0));
+}
+
+TEST(ScaleDownFailures, LeaveOutRequestsThatNeverFitAndCrashes) {
   decision::RunResult result;
-  result.policy = policy;
-  result.requests = 1000;
-  result.gpu_hours = gpu_hours;
-  result.slo_attainment = attainment;
-  result.duration_s = 7200.0;
-  return result;
-}
-
-const std::vector<decision::RunResult> kFrontier = {run_of(1.0, 0.5), run_of(2.0, 0.9), run_of(4.0, 0.98),
-                                                    run_of(5.0, 0.9805)};
-
-TEST(Frontier, LiesOnItsFleets) {
-  for (const auto& fleet : kFrontier)
-    EXPECT_DOUBLE_EQ(frontier_attainment(kFrontier, fleet.gpu_hours), fleet.slo_attainment);
-}
-
-TEST(Frontier, IsLinearBetweenTwoFleets) {
-  EXPECT_DOUBLE_EQ(frontier_attainment(kFrontier, 1.5), 0.7);
-  EXPECT_DOUBLE_EQ(frontier_attainment(kFrontier, 2.5), 0.92);
-}
-
-TEST(Frontier, IsZeroAtNoCostAndConstantBeyondTheLargestFleet) {
-  EXPECT_DOUBLE_EQ(frontier_attainment(kFrontier, 0.5), 0.25);
-  EXPECT_DOUBLE_EQ(frontier_attainment(kFrontier, 0.0), 0.0);
-  EXPECT_DOUBLE_EQ(frontier_attainment(kFrontier, 50.0), 0.9805);
-}
-
-TEST(Frontier, NeverDecreasesIfALargerFleetIsWorseByChance) {
-  const std::vector<decision::RunResult> uneven = {run_of(1.0, 0.9), run_of(2.0, 0.8), run_of(3.0, 0.95)};
-  EXPECT_DOUBLE_EQ(frontier_attainment(uneven, 2.0), 0.9);
-  EXPECT_DOUBLE_EQ(frontier_attainment(uneven, 1.5), 0.9);
-}
-
-TEST(Frontier, LeavesOutAnOverloadedFleetThatCostsMoreThanALargerOne) {
-  const std::vector<decision::RunResult> drowning = {run_of(2.6, 0.0), run_of(2.6, 0.1), run_of(3.0, 0.5)};
-  EXPECT_DOUBLE_EQ(frontier_attainment(drowning, 3.0), 0.5);
-  EXPECT_DOUBLE_EQ(frontier_attainment(drowning, 2.8), 0.3);
-}
-
-TEST(PeakFleet, IsTheSmallestFleetThatMoreReplicasDoNotImprove) {
-  ASSERT_NE(peak_fleet(kFrontier), nullptr);
-  EXPECT_DOUBLE_EQ(peak_fleet(kFrontier)->gpu_hours, 4.0);
-  EXPECT_EQ(peak_fleet({}), nullptr);
-}
-
-TEST(Verdicts, ARunMustNotLieBelowTheFrontier) {
-  EXPECT_TRUE(against_frontier(run_of(1.5, 0.71), kFrontier).reached);
-  EXPECT_NEAR(against_frontier(run_of(1.5, 0.71), kFrontier).points, 1.0, 1e-9);
-  EXPECT_FALSE(against_frontier(run_of(1.5, 0.69), kFrontier).reached);
-}
-
-TEST(Verdicts, TheClairvoyantPolicyMustBeCloseInBothFigures) {
-  const auto clairvoyant = run_of(2.0, 0.98, "clairvoyant");
-  EXPECT_TRUE(against_clairvoyant(run_of(2.2, 0.975), clairvoyant, {}).reached);
-  EXPECT_FALSE(against_clairvoyant(run_of(2.4, 0.975), clairvoyant, {}).reached);
-  EXPECT_FALSE(against_clairvoyant(run_of(2.0, 0.969), clairvoyant, {}).reached);
-  EXPECT_TRUE(against_clairvoyant(run_of(1.0, 0.99), clairvoyant, {}).reached);
-}
-
-TEST(Verdicts, APeakFleetMustCostMuchMoreAndGainLittle) {
-  const auto fleet = run_of(10.0, 0.99);
-  EXPECT_TRUE(against_peak_fleet(run_of(7.0, 0.985), fleet, {}).reached);
-  EXPECT_FALSE(against_peak_fleet(run_of(7.1, 0.985), fleet, {}).reached);
-  EXPECT_FALSE(against_peak_fleet(run_of(5.0, 0.97), fleet, {}).reached);
-}
-
-TEST(Verdicts, HalfTheViolationsAtEqualGpuHoursBeatARule) {
-  const auto rule = run_of(4.0, 0.90, "hpa-rate");
-  const Verdict beaten = against_rule(run_of(4.0, 0.95), rule, {});
-  EXPECT_TRUE(beaten.reached);
-  EXPECT_DOUBLE_EQ(beaten.violations_ratio, 0.5);
-  EXPECT_FALSE(against_rule(run_of(4.0, 0.949), rule, {}).reached);
-  EXPECT_FALSE(against_rule(run_of(4.1, 0.99), rule, {}).reached);
-}
-
-TEST(Verdicts, AQuarterFewerGpuHoursAtEqualAttainmentBeatARule) {
-  const auto rule = run_of(4.0, 0.90, "hpa-rate");
-  EXPECT_TRUE(against_rule(run_of(3.0, 0.90), rule, {}).reached);
-  EXPECT_FALSE(against_rule(run_of(3.1, 0.90), rule, {}).reached);
-  EXPECT_FALSE(against_rule(run_of(2.0, 0.899), rule, {}).reached);
-}
-
-TEST(Verdicts, ARuleWithoutViolationsIsBeatenOnlyByZeroViolations) {
-  const auto rule = run_of(4.0, 1.0, "kpa");
-  EXPECT_TRUE(against_rule(run_of(3.9, 1.0), rule, {}).reached);
-  const Verdict worse = against_rule(run_of(3.9, 0.999), rule, {});
-  EXPECT_FALSE(worse.reached);
-  EXPECT_TRUE(std::isinf(worse.violations_ratio));
-}
-
-TEST(Figures, ViolationsAreWholeRequestsAndDirectionChangesAreCountedByTheHour) {
-  auto run = run_of(1.0, 0.998);
-  EXPECT_EQ(violations(run), 2U);
-  run.direction_changes = 6;
-  EXPECT_DOUBLE_EQ(direction_changes_per_hour(run), 3.0);
-  run.duration_s = 0.0;
-  EXPECT_DOUBLE_EQ(direction_changes_per_hour(run), 0.0);
-}
-
-TEST(Figures, OnlyUnexplainedFailuresCountAgainstScaleDown) {
-  auto run = run_of(1.0, 0.9);
-  run.failures = {{"prompt_exceeds_kv_cache", 3}, {"replica_crashed", 2}, {"unfinished", 1}};
-  EXPECT_EQ(scale_down_failures(run), 1U);
-}
-
-TEST(Figures, ARunIsFoundByItsPolicy) {
-  const std::vector<decision::RunResult> runs = {run_of(1.0, 0.5), run_of(2.0, 0.6, "kpa")};
-  ASSERT_NE(find_run(runs, "kpa"), nullptr);
-  EXPECT_DOUBLE_EQ(find_run(runs, "kpa")->gpu_hours, 2.0);
-  EXPECT_EQ(find_run(runs, "apa"), nullptr);
+  result.failures = {{"prompt_exceeds_kv_cache", 3}, {"replica_crashed", 2}, {"unfinished", 4}};
+  EXPECT_EQ(scale_down_failures(result), 4U);
 }
 
 }  // namespace

@@ -92,9 +92,7 @@ core::Result<void> make_folder(const fs::path& folder) {
 core::Result<Evaluation> evaluate(const Request& request) {
   Evaluation evaluation;
   evaluation.command = request.command;
-  if (request.scope.quick)
-    evaluation.window = fmt::format("of the traces that last a day, the busiest {} were replayed",
-                                    report::format_seconds(core::to_seconds(kQuickWindow)));
+  evaluation.quick = request.scope.quick;
   cli::ProgressBar bar{cli::stderr_is_terminal()};
   const ShowProgress show = [&](const replay::TaskProgress& progress) { bar.show(progress); };
   for (const EvaluationTrace& trace : evaluation_traces()) {
@@ -103,8 +101,10 @@ core::Result<Evaluation> evaluate(const Request& request) {
     if (!evaluated) return tl::make_unexpected(evaluated.error());
     evaluation.traces.push_back(*std::move(evaluated));
   }
+  if (auto done = run_transfers(evaluation.traces, request.scope, show); !done)
+    return tl::make_unexpected(done.error());
   if (!request.wants(kRobustness)) return evaluation;
-  auto scenarios = evaluate_scenarios(evaluation_scenarios(), evaluation.traces, request.scope, show);
+  auto scenarios = evaluate_scenarios(evaluation_scenarios(), request.scope, show);
   if (!scenarios) return tl::make_unexpected(scenarios.error());
   evaluation.scenarios = *std::move(scenarios);
   return evaluation;
@@ -115,8 +115,7 @@ core::Result<void> write(const Request& request, const Evaluation& evaluation, c
   if (!request.charts.empty())
     for (const TraceEvaluation& trace : evaluation.traces) {
       const fs::path file = fs::path{request.charts} / fmt::format("evaluation-{}.svg", trace.name);
-      if (auto written = report::write_file(file.string(), attainment_chart(evaluation, trace)); !written)
-        return written;
+      if (auto written = report::write_file(file.string(), attainment_chart(trace)); !written) return written;
     }
   return request.out.empty() ? core::Result<void>{} : report::write_file(request.out, page);
 }

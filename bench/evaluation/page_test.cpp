@@ -2,135 +2,137 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-
 #include "evaluation/chart.h"
+#include "evaluation/evaluation_testing.h"
+#include "evaluation/targets.h"
 
 namespace penstock::evaluation {
-
-using namespace report;
 namespace {
 
-decision::RunResult run_of(const char* policy, std::uint32_t replicas, double gpu_hours, double attainment) {
-  decision::RunResult result;
-  result.policy = policy;
-  result.router = "kv";
-  result.replicas = result.peak_replicas = replicas;
-  result.requests = 1000;
-  result.gpu_hours = gpu_hours;
-  result.slo_attainment = attainment;
-  result.duration_s = 3600.0;
-  return result;
+using testing::run;
+using testing::sample;
+
+Target target_named(const Evaluation& evaluation, std::string_view name) {
+  for (const Target& target : targets_of(evaluation))
+    if (target.name == name) return target;
+  ADD_FAILURE() << "no target " << name;
+  return {};
 }
 
-Evaluation sample() {
-  Evaluation evaluation;
-  evaluation.command = "make evaluate QUICK=1";
-  TraceEvaluation trace;
-  trace.name = "sample";
-  trace.title = "Sample <day>";
-  trace.info.requests = 1000;
-  trace.info.duration = std::chrono::hours{1};
-  trace.info.pools.resize(1);
-  trace.info.pools.front().max_replicas = 8;
-  trace.results = {run_of("penstock", 2, 3.0, 0.96), run_of("static", 2, 2.0, 0.80), run_of("kpa", 2, 6.0, 0.90),
-                   run_of("apa", 2, 2.0, 0.95), run_of("clairvoyant", 2, 2.8, 0.965)};
-  trace.frontier = {run_of("static", 1, 1.0, 0.5), run_of("static", 2, 2.0, 0.8), run_of("static", 4, 4.0, 0.96),
-                    run_of("static", 8, 8.0, 0.9605)};
-  evaluation.traces.push_back(trace);
-  return evaluation;
-}
+constexpr std::string_view kDelivered = "attainment delivered for a goal of 99 %";
+constexpr std::string_view kTunedHere = "GPU-hours at 99 % ÷ best peer tuned on that trace";
+constexpr std::string_view kOracle = "GPU-hours at 99 % ÷ oracle";
 
-Judgement judgement_on(const Evaluation& evaluation, const std::string& against) {
-  const auto judgements = judge(evaluation);
-  const auto found =
-      std::find_if(judgements.begin(), judgements.end(), [&](const auto& one) { return one.against == against; });
-  return found == judgements.end() ? Judgement{} : *found;
-}
-
-TEST(Judgements, AreComputedFromTheRuns) {
+TEST(Targets, AreComputedFromTheRuns) {
   const Evaluation evaluation = sample();
-  EXPECT_EQ(judgement_on(evaluation, "static frontier").figures, "+8.00 points");
-  EXPECT_EQ(judgement_on(evaluation, "static frontier").reached, true);
-  EXPECT_EQ(judgement_on(evaluation, "clairvoyant").figures, "−0.50 points, 1.07× GPU-hours");
-  EXPECT_EQ(judgement_on(evaluation, "clairvoyant").reached, true);
-  EXPECT_EQ(judgement_on(evaluation, "kpa").figures, "0.40× violations, 0.50× GPU-hours");
-  EXPECT_EQ(judgement_on(evaluation, "kpa").reached, true);
-  EXPECT_EQ(judgement_on(evaluation, "apa").reached, false);
-  EXPECT_EQ(judgement_on(evaluation, "flapping").reached, true);
+  EXPECT_EQ(target_named(evaluation, kDelivered).verdicts.at(0).figure, "99.00 %");
+  EXPECT_TRUE(target_named(evaluation, kDelivered).reached());
+  EXPECT_EQ(target_named(evaluation, kTunedHere).verdicts.at(0).figure, "0.75× `keda-tokens`");
+  EXPECT_TRUE(target_named(evaluation, kTunedHere).reached());
+  EXPECT_EQ(target_named(evaluation, kOracle).verdicts.at(0).figure, "1.20×");
+  EXPECT_TRUE(target_named(evaluation, kOracle).reached());
+  EXPECT_EQ(target_named(evaluation, "GPU-hours at a goal of 95 % ÷ at a goal of 99 %").verdicts.at(0).figure, "0.83×");
+  EXPECT_EQ(target_named(evaluation, "GPU-hours at 99 % ÷ fixed fleet of the first half").verdicts.at(0).figure,
+            "0.67×");
+  EXPECT_TRUE(target_named(evaluation, "rules that attain more for less").reached());
 }
 
-TEST(Judgements, CompareThePeakFleetOnWholeDaysOnly) {
+TEST(Targets, TooMuchDeliveredIsAMissToo) {
   Evaluation evaluation = sample();
-  EXPECT_EQ(judgement_on(evaluation, "static at peak size").figures, "100.00 % of its attainment, 0.75× GPU-hours");
-  EXPECT_EQ(judgement_on(evaluation, "static at peak size").reached, std::nullopt);
-  evaluation.traces.front().day_long = true;
-  EXPECT_EQ(judgement_on(evaluation, "static at peak size").reached, false);
+  evaluation.traces[0].penstock.runs[1].attainment = 0.9981;
+  EXPECT_FALSE(target_named(evaluation, kDelivered).reached());
+  evaluation.traces[0].penstock.runs[1].attainment = 0.987;
+  EXPECT_FALSE(target_named(evaluation, kDelivered).reached());
 }
 
-TEST(Judgements, LeaveMissingRunsUndecided) {
+TEST(Targets, AnAttainmentThatNoRunReachesIsNotRequired) {
   Evaluation evaluation = sample();
-  evaluation.traces.front().results.pop_back();  // the clairvoyant
-  evaluation.traces.front().frontier.clear();
-  for (const char* against : {"clairvoyant", "static frontier", "static at peak size"}) {
-    EXPECT_EQ(judgement_on(evaluation, against).figures, "–");
-    EXPECT_EQ(judgement_on(evaluation, against).reached, std::nullopt);
-  }
+  TraceEvaluation& trace = evaluation.traces[0];
+  trace.penstock.runs[1].attainment = 0.981;
+  for (auto& each : trace.peers[0].runs) each.attainment = std::min(each.attainment, 0.985);
+  for (auto& each : trace.fixed.runs) each.attainment = std::min(each.attainment, 0.985);
+  trace.oracle[0].attainment = 0.985;
+  EXPECT_TRUE(target_named(evaluation, kDelivered).reached());
+  trace.penstock.runs[1].attainment = 0.979;
+  EXPECT_FALSE(target_named(evaluation, kDelivered).reached());
 }
 
-TEST(EvaluationPage, CountsReachedGoalsAndOrdersPolicies) {
+TEST(Targets, DaysAskForMoreThanHours) {
+  Evaluation evaluation = sample();
+  evaluation.traces[0].penstock.runs[1].gpu_hours = 7.6;  // 0.95 of the peer's.
+  EXPECT_TRUE(target_named(evaluation, kTunedHere).reached());
+  evaluation.traces[0].day_long = true;
+  EXPECT_FALSE(target_named(evaluation, kTunedHere).reached());
+}
+
+TEST(Targets, AShortStartUpAllowsLessAboveTheOracle) {
+  Evaluation evaluation = sample();
+  evaluation.traces[0].penstock.runs[1].gpu_hours = 6.3;  // 1.26 of the oracle's.
+  EXPECT_TRUE(target_named(evaluation, kOracle).reached());
+  evaluation.traces[0].info.start_up = std::chrono::seconds{30};
+  EXPECT_FALSE(target_named(evaluation, kOracle).reached());
+  evaluation.traces[0].info.start_up = std::chrono::seconds{300};
+  EXPECT_FALSE(target_named(evaluation, kOracle).applies());
+}
+
+TEST(Targets, PenstockBelow99PercentIsNotReached) {
+  Evaluation evaluation = sample();
+  evaluation.traces[0].penstock.runs[1].attainment = 0.985;
+  EXPECT_EQ(target_named(evaluation, kTunedHere).verdicts.at(0).figure, "not reached by Penstock");
+  EXPECT_FALSE(target_named(evaluation, kTunedHere).reached());
+}
+
+TEST(Targets, TheWorstScenarioCounts) {
+  Evaluation evaluation = sample();
+  EXPECT_FALSE(target_named(evaluation, "worst case of the robustness table").applies());
+  evaluation.scenarios.push_back({"start-up 30 s", "azure", run("penstock", 0.99, 5.0), 0.999, 0, 0, {}});
+  evaluation.scenarios.push_back({"a crash", "azure", run("penstock", 0.96, 5.0), 0.969, 0, 0, {}});
+  EXPECT_TRUE(target_named(evaluation, "worst case of the robustness table").reached());
+  evaluation.scenarios.back().best_possible = 0.98;
+  const Target target = target_named(evaluation, "worst case of the robustness table");
+  EXPECT_FALSE(target.reached());
+  EXPECT_EQ(target.verdicts.at(0).figure, "96.00 % (azure, a crash)");
+}
+
+TEST(Page, BeginsWithTheComparisonAtEqualAttainment) {
   const std::string page = evaluation_markdown(sample(), "images");
-  EXPECT_NE(page.find("`penstock` reached 4 of 5."), std::string::npos);
-  EXPECT_NE(page.find("(images/evaluation-sample.svg)"), std::string::npos);
-  EXPECT_NE(page.find("| **penstock** | 96.00 % | 40 | 3 | 2 to 2 | 0 | 0.0 | +8.00 | −0.50 | 1.07 |"),
-            std::string::npos);
-  EXPECT_LT(page.find("| clairvoyant |"), page.find("| **penstock** |"));
-  EXPECT_LT(page.find("| **penstock** |"), page.find("| apa |"));
-  EXPECT_EQ(page.find("## Robustness"), std::string::npos);
-  EXPECT_TRUE(page.ends_with("`make evaluate QUICK=1`\n"));
+  EXPECT_NE(page.find("| Sample <day> | 6.00 | 0.75 (`keda-tokens`) |"), std::string::npos) << page;
+  EXPECT_LT(page.find("## GPU-hours at an SLO attainment of 99 %"), page.find("## Targets"));
+  EXPECT_LT(page.find("## Targets"), page.find("## Sample <day>"));
+  EXPECT_NE(page.find("| **penstock** | 5.00 |"), std::string::npos);
+  EXPECT_NE(page.find("![SLO attainment against GPU-hours](images/evaluation-sample.svg)"), std::string::npos);
+  EXPECT_NE(page.find("| **penstock**, goal 99 % | 99.00 % |"), std::string::npos);
+  EXPECT_NE(page.find("`make evaluate QUICK=1`"), std::string::npos);
 }
 
-TEST(EvaluationPage, ListsTheViolationsOfScenarios) {
+TEST(Page, EqualEvaluationsGiveEqualBytes) {
+  EXPECT_EQ(evaluation_markdown(sample(), "images"), evaluation_markdown(sample(), "images"));
+  EXPECT_EQ(attainment_chart(sample().traces[0]), attainment_chart(sample().traces[0]));
+}
+
+TEST(Page, MarksAnUpperBoundAndWhatIsNotReached) {
+  const std::string page = evaluation_markdown(sample(), "images");
+  EXPECT_NE(page.find("| `dynamo-load` | – | – | – | – | 50.00 % | – |"), std::string::npos) << page;
+  EXPECT_NE(page.find("| `keda-tokens` | ≤ 6.50 |"), std::string::npos) << page;
+}
+
+TEST(Page, HasARobustnessTableOnlyWithScenarios) {
   Evaluation evaluation = sample();
-  ScenarioEvaluation scenario;
-  scenario.name = "start-up 30 s";
-  scenario.workload = "sample";
-  scenario.result = run_of("penstock", 2, 3.0, 0.96);
-  scenario.scale_down_failures = 2;
-  scenario.invariants_broken = 3;
-  scenario.first_broken = "leaves its bounds at 5 s";
+  EXPECT_EQ(evaluation_markdown(evaluation, "images").find("## Robustness"), std::string::npos);
+  ScenarioEvaluation scenario{"a crash", "azure", run("penstock", 0.96, 5.0), 0.99, 2, 1, "grows too fast at 3 s"};
   evaluation.scenarios.push_back(scenario);
   const std::string page = evaluation_markdown(evaluation, "images");
-  EXPECT_NE(page.find("2 failed by\nscaling down, 3 invariants broken"), std::string::npos);
-  EXPECT_NE(
-      page.find(
-          "| sample | start-up 30 s | 96.00 % | 3 | 2 to 2 | – | 0.0 | 0 | 2 | **3** (leaves its bounds at 5 s) |"),
-      std::string::npos);
+  EXPECT_NE(page.find("In all: 2 failed by scaling down, 1 invariants broken."), std::string::npos) << page;
+  EXPECT_NE(page.find("**1** (grows too fast at 3 s)"), std::string::npos);
 }
 
-TEST(EvaluationPage, MarksAQuickRun) {
-  Evaluation evaluation = sample();
-  EXPECT_EQ(evaluation_markdown(evaluation, "images").find("quick look"), std::string::npos);
-  evaluation.window = "only two hours";
-  EXPECT_NE(evaluation_markdown(evaluation, "images").find("**This is a quick look:** only two hours."),
-            std::string::npos);
-}
-
-TEST(EvaluationChart, HasADotAndALineOfTheLegendForEveryPolicy) {
-  const Evaluation evaluation = sample();
-  const std::string chart = attainment_chart(evaluation, evaluation.traces.front());
+TEST(Chart, HasALineForEachPolicyAndEscapesItsTitle) {
+  const std::string chart = attainment_chart(sample().traces[0]);
   EXPECT_NE(chart.find("Sample &lt;day&gt;"), std::string::npos);
-  for (const char* label : {">penstock<", ">static 2<", ">kpa<", ">apa<", ">clairvoyant<", ">96.00 %<"})
-    EXPECT_NE(chart.find(label), std::string::npos) << label;
-  EXPECT_EQ(chart, attainment_chart(evaluation, evaluation.traces.front()));
-}
-
-TEST(EvaluationChart, StaysWithinItsFrameAtExtremeAttainment) {
-  Evaluation evaluation = sample();
-  evaluation.traces.front().results = {run_of("penstock", 1, 0.0, 1.0), run_of("kpa", 1, 1e6, 0.0)};
-  evaluation.traces.front().frontier.clear();
-  const std::string chart = attainment_chart(evaluation, evaluation.traces.front());
-  for (const char* bad : {"nan", "inf", "=\"-"}) EXPECT_EQ(chart.find(bad), std::string::npos) << bad;
+  for (const char* name : {"penstock", "keda-tokens", "fixed fleets", "clairvoyant"})
+    EXPECT_NE(chart.find(name), std::string::npos) << name;
+  EXPECT_EQ(chart.find("dynamo-load"), std::string::npos);  // It never comes close.
+  EXPECT_NE(chart.find("6.00 h"), std::string::npos);
 }
 
 }  // namespace

@@ -1,77 +1,165 @@
 #include "evaluation/runs.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <utility>
 
 #include "configuration/traces.h"
-#include "evaluation/watch.h"
-#include "replay/capacities.h"
-#include "replay/planner_setup.h"
-#include "replay/runs.h"
-#include "replay/setup.h"
-#include "simulation/trials.h"
+#include "evaluation/sweep.h"
+#include "evaluation/trace_runs.h"
+#include "planner/policy.h"
+#include "report/format.h"
 
 namespace penstock::evaluation {
 
-using namespace configuration;
-using namespace replay;
+using decision::RunResult;
+using replay::Task;
 namespace {
 
-// Settings and workload, the capacity of a replica found once, and the initial fleet that follows from it.
-core::Result<ReplaySetup> prepare(Configuration settings) {
-  auto setup = prepare_replay(std::move(settings));
-  if (!setup) return setup;
-  const auto found = find_capacity(*setup, 0);
-  if (!found) return tl::make_unexpected(found.error());
-  const planner::ReplicaCapacity& capacity = found->capacity;
-  setup->configuration.capacity = {capacity.requests_per_s, capacity.input_tokens_per_s, capacity.output_tokens_per_s,
-                                   capacity.concurrency};
-  simulation::PoolSpec& pool = setup->options.pools.front();
-  const double seconds = std::max(1.0, core::to_seconds(setup->workload.span()));
-  const double needed = static_cast<double>(setup->workload.requests.size()) / seconds / capacity.requests_per_s;
-  pool.replicas =
-      static_cast<std::uint32_t>(std::clamp<double>(std::ceil(needed), pool.min_replicas, pool.max_replicas));
-  setup->info.pools.front().replicas = pool.replicas;
-  return setup;
+// Runs of a sweep, with those of its first settings.
+struct Budget {
+  std::uint32_t penstock, major_peer, other_peer, fixed;
+  std::vector<double> clairvoyant_goals;
+};
+
+Budget budget_of(const EvaluationTrace& trace, const EvaluationScope& scope) {
+  if (scope.quick) return trace.day_long ? Budget{3, 4, 1, 6, {kGoal}} : Budget{4, 5, 1, 7, {kGoal}};
+  return trace.day_long ? Budget{4, 5, 4, 7, {kGoal, kCheapGoal}} : Budget{7, 8, 6, 9, {kGoal, kCheapGoal, 0.995}};
 }
 
-bool is_made_up(const EvaluationScenario& scenario) { return scenario.workload.starts_with(kSyntheticTrace); }
+std::vector<double> wanted_attainments() { return {kGoal, kCheapGoal, 0.98, 0.995}; }
 
-// What fixed fleets keep in the world of a scenario: those of its trace, or run here where it was made up. Empty where
-// faults of replicas make it another world.
-core::Result<std::vector<decision::RunResult>> fixed_fleets(const EvaluationScenario& scenario, ReplaySetup setup,
-                                                            const std::vector<TraceEvaluation>& traces) {
-  const simulation::Faults& faults = setup.options.faults;
-  if (faults.crashes_per_replica_hour > 0.0 || !faults.events.empty()) return {};
-  for (const TraceEvaluation& trace : traces)
-    if (trace.name == scenario.workload) return trace.frontier;
-  if (!is_made_up(scenario)) return {};
-  setup.configuration.policies.clear();
-  setup.configuration.frontier = kEvaluationFrontier;
-  setup.configuration.jobs = 1;  // scenarios themselves run side by side
-  return run_replay(setup, {}).map([](ReplayRuns runs) { return std::move(runs.frontier); });
+bool is_static(std::string_view policy) { return policy == "static"; }
+
+class TraceTasks {
+ public:
+  TraceTasks(const TraceRuns& runs, const Budget& budget, TraceEvaluation& evaluation)
+      : runs_(runs), budget_(budget), evaluation_(evaluation) {}
+
+  // The longest tasks come first.
+  std::vector<Task> all() {
+    std::vector<Task> tasks;
+    evaluation_.penstock = {"penstock", "goal", {}};
+    tasks.push_back({"penstock", 20.0 * budget_.penstock, [this](const Progress& progress) {
+                       return sweep_policy(*swept_parameter("penstock"), {kGoal, kCheapGoal}, budget_.penstock,
+                                           evaluation_.penstock, progress);
+                     }});
+    evaluation_.oracle.resize(budget_.clairvoyant_goals.size());
+    for (std::size_t i = 0; i < evaluation_.oracle.size(); ++i)
+      tasks.push_back({"clairvoyant", 40.0, [this, i](const Progress& progress) {
+                         const double goal = budget_.clairvoyant_goals[i];
+                         return runs_.clairvoyant(goal, progress).map([&](const RunResult& result) {
+                           evaluation_.oracle[i] = named(result, fmt::format("clairvoyant:goal={:g}", goal), goal);
+                         });
+                       }});
+    evaluation_.fixed = {"static", "replicas", {}};
+    tasks.push_back({"fixed fleets", 1.0 * budget_.fixed, [this](const Progress&) { return sweep_fixed(); }});
+    tasks.push_back({"fixed fleet of the first half", 1.0, [this](const Progress&) { return run_first_half(); }});
+    for (const std::string_view policy : planner::policy_names())
+      if (!is_static(policy)) evaluation_.peers.push_back({std::string{policy}, {}, {}});
+    for (PolicyRuns& peer : evaluation_.peers) tasks.push_back(task_of(peer));
+    return tasks;
+  }
+
+ private:
+  static Run named(const RunResult& result, std::string policy, double setting) {
+    Run run = run_of(result);
+    run.policy = std::move(policy);
+    run.setting = setting;
+    return run;
+  }
+
+  Task task_of(PolicyRuns& peer) {
+    const SweptParameter* parameter = swept_parameter(peer.policy);
+    if (parameter == nullptr) return {peer.policy, 1.0, [this, &peer](const Progress&) { return run_standard(peer); }};
+    peer.parameter = parameter->name;
+    const std::uint32_t runs = parameter->major ? budget_.major_peer : budget_.other_peer;
+    return {peer.policy, 1.0 * runs, [this, parameter, runs, &peer](const Progress& progress) {
+              return sweep_policy(*parameter, {parameter->standard}, runs, peer, progress);
+            }};
+  }
+
+  core::Result<void> run_standard(PolicyRuns& peer) const {
+    return runs_.peer(peer.policy).map([&](const RunResult& result) {
+      Run run = run_of(result);
+      run.policy = peer.policy;
+      run.standard = true;
+      peer.runs.push_back(std::move(run));
+    });
+  }
+
+  core::Result<void> sweep_policy(const SweptParameter& parameter, std::vector<double> first, std::uint32_t runs_max,
+                                  PolicyRuns& into, const Progress& progress) const {
+    double done = 0.0;
+    const auto attempt = [&](double setting) -> core::Result<Point> {
+      const auto part = [&](double share) { progress((done + share) / runs_max); };
+      const std::string policy = fmt::format("{}:{}={:.6g}", into.policy, parameter.name, setting);
+      const auto result = into.policy == "penstock" ? runs_.penstock(setting, part) : runs_.peer(policy);
+      if (!result) return tl::make_unexpected(result.error());
+      Run run = named(*result, policy, setting);
+      run.standard = std::abs(setting - parameter.standard) < 1e-9;
+      into.runs.push_back(run);
+      progress(++done / runs_max);
+      return Point{run.attainment, run.gpu_hours};
+    };
+    auto swept = sweep(parameter.axis, {std::move(first), wanted_attainments(), runs_max}, attempt);
+    sort_runs(into);
+    return swept;
+  }
+
+  core::Result<void> sweep_fixed() {
+    const report::PoolInfo& pool = runs_.info().pools.front();
+    const auto attempt = [&](double setting) -> core::Result<Point> {
+      const auto result = runs_.fixed(static_cast<std::uint32_t>(setting));
+      if (!result) return tl::make_unexpected(result.error());
+      evaluation_.fixed.runs.push_back(named(*result, fmt::format("static {:g}", setting), setting));
+      return Point{result->slo_attainment, result->gpu_hours};
+    };
+    const Axis axis{AxisKind::kCount, 1.0, static_cast<double>(pool.max_replicas)};
+    auto swept = sweep(axis, {{static_cast<double>(pool.replicas)}, wanted_attainments(), budget_.fixed, 0.0}, attempt);
+    sort_runs(evaluation_.fixed);
+    return swept;
+  }
+
+  core::Result<void> run_first_half() {
+    const auto size = runs_.smallest_fleet(runs_.scored_from(), runs_.middle());
+    if (!size) return tl::make_unexpected(size.error());
+    return runs_.fixed(*size).map([&](const RunResult& result) {
+      evaluation_.first_half = named(result, fmt::format("static {}", *size), *size);
+    });
+  }
+
+  static void sort_runs(PolicyRuns& policy) {
+    std::sort(policy.runs.begin(), policy.runs.end(),
+              [](const Run& a, const Run& b) { return a.setting.value_or(0.0) < b.setting.value_or(0.0); });
+  }
+
+  const TraceRuns& runs_;
+  Budget budget_;
+  TraceEvaluation& evaluation_;
+};
+
+std::string notes_of(const EvaluationTrace& trace, const EvaluationScope& scope) {
+  if (!scope.quick || !trace.day_long) return {};
+  return fmt::format("the busiest {}", report::format_seconds(core::to_seconds(trace.quick_window)));
 }
 
-core::Result<ScenarioEvaluation> run_scenario(const EvaluationScenario& scenario, const ReplaySetup& setup,
-                                              const std::function<void(double)>& progress) {
-  simulation::RunOptions options = setup.options;
-  options.progress = progress;
-  options.series_points = 1;
-  simulation::TrialOptions trials;
-  trials.step_time_factor = scenario.trial_step_time_factor;
-  const auto policy = make_penstock(setup.planner, options, setup.uncertainty, trials);
-  WatchedPolicy watched{*policy};
-  auto result = simulation::run(setup.workload, watched, options);
-  if (!result) return tl::make_unexpected(result.error());
-  ScenarioEvaluation evaluation;
-  evaluation.name = scenario.name;
-  evaluation.workload = is_made_up(scenario) ? "made up" : scenario.workload;
-  evaluation.result = *std::move(result);
-  evaluation.scale_down_failures = scale_down_failures(evaluation.result);
-  evaluation.invariants_broken = watched.broken();
-  evaluation.first_broken = watched.first_broken();
-  return evaluation;
+// Settings of peers that were tuned on other traces and that no runs on this one enclose.
+std::vector<std::pair<std::size_t, double>> missing_settings(const std::vector<TraceEvaluation>& traces,
+                                                             const TraceEvaluation& trace) {
+  std::vector<std::pair<std::size_t, double>> missing;
+  for (const TraceEvaluation& other : traces) {
+    if (other.variant || other.name == trace.name) continue;
+    for (std::size_t i = 0; i < trace.peers.size(); ++i) {
+      const auto setting = tuned_setting(other.peers[i]);
+      if (!setting || run_at(trace.peers[i], *setting)) continue;
+      if (std::find(missing.begin(), missing.end(), std::pair{i, *setting}) == missing.end())
+        missing.emplace_back(i, *setting);
+    }
+  }
+  return missing;
 }
 
 }  // namespace
@@ -80,42 +168,83 @@ core::Result<TraceEvaluation> evaluate_trace(const EvaluationTrace& trace, const
                                              const ShowProgress& show) {
   auto settings = settings_of(trace, scope);
   if (!settings) return tl::make_unexpected(settings.error());
-  auto setup = prepare(*std::move(settings));
-  if (!setup) return tl::make_unexpected(setup.error());
-  auto runs = run_replay(*setup, show);
+  auto runs = TraceRuns::prepare(*std::move(settings));
   if (!runs) return tl::make_unexpected(runs.error());
+  if (auto found = runs->find_capacity(); !found) return tl::make_unexpected(found.error());
   TraceEvaluation evaluation;
   evaluation.name = trace.name;
   evaluation.title = trace.title;
-  evaluation.info = std::move(setup->info);
+  evaluation.notes = notes_of(trace, scope);
+  evaluation.info = runs->info();
   evaluation.day_long = trace.day_long && !scope.quick;
-  evaluation.results = std::move(runs->results);
-  evaluation.frontier = std::move(runs->frontier);
+  evaluation.variant = trace.variant;
+  TraceTasks tasks{*runs, budget_of(trace, scope), evaluation};
+  if (auto done = replay::run_tasks(tasks.all(), scope.jobs, show); !done) return tl::make_unexpected(done.error());
   return evaluation;
 }
 
+core::Result<void> run_transfers(std::vector<TraceEvaluation>& traces, const EvaluationScope& scope,
+                                 const ShowProgress& show) {
+  for (TraceEvaluation& evaluation : traces) {
+    if (evaluation.variant) continue;
+    const auto missing = missing_settings(traces, evaluation);
+    if (missing.empty()) continue;
+    const auto known = evaluation_traces();
+    const auto trace =
+        std::find_if(known.begin(), known.end(), [&](const auto& each) { return each.name == evaluation.name; });
+    auto settings = settings_of(*trace, scope);
+    if (!settings) return tl::make_unexpected(settings.error());
+    auto runs = TraceRuns::prepare(*std::move(settings));
+    if (!runs) return tl::make_unexpected(runs.error());
+    if (auto found = runs->find_capacity(); !found) return found;
+    std::vector<Run> made(missing.size());
+    std::vector<Task> tasks;
+    for (std::size_t i = 0; i < missing.size(); ++i)
+      tasks.push_back({"settings of other traces", 1.0, [&, i](const Progress&) -> core::Result<void> {
+                         const PolicyRuns& peer = evaluation.peers[missing[i].first];
+                         const std::string policy =
+                             fmt::format("{}:{}={:.6g}", peer.policy, peer.parameter, missing[i].second);
+                         const auto result = runs->peer(policy);
+                         if (!result) return tl::make_unexpected(result.error());
+                         made[i] = run_of(*result);
+                         made[i].policy = policy;
+                         made[i].setting = missing[i].second;
+                         made[i].transferred = true;
+                         return {};
+                       }});
+    if (auto done = replay::run_tasks(tasks, scope.jobs, show); !done) return done;
+    for (std::size_t i = 0; i < missing.size(); ++i) {
+      std::vector<Run>& into = evaluation.peers[missing[i].first].runs;
+      const auto after =
+          std::find_if(into.begin(), into.end(), [&](const Run& run) { return *run.setting > *made[i].setting; });
+      into.insert(after, std::move(made[i]));
+    }
+  }
+  return {};
+}
+
 core::Result<std::vector<ScenarioEvaluation>> evaluate_scenarios(const std::vector<EvaluationScenario>& scenarios,
-                                                                 const std::vector<TraceEvaluation>& traces,
                                                                  const EvaluationScope& scope,
                                                                  const ShowProgress& show) {
   std::vector<ScenarioEvaluation> evaluations(scenarios.size());
   std::vector<Task> tasks;
   for (std::size_t i = 0; i < scenarios.size(); ++i)
-    tasks.push_back({scenarios[i].name, 1.0, [&, i](const std::function<void(double)>& progress) -> core::Result<void> {
-                       auto settings = settings_of(scenarios[i], scope);
+    tasks.push_back({scenarios[i].name, 1.0, [&, i](const Progress& progress) -> core::Result<void> {
+                       const EvaluationScenario& scenario = scenarios[i];
+                       auto settings = settings_of(scenario, scope);
                        if (!settings) return tl::make_unexpected(settings.error());
-                       const auto setup = prepare(*std::move(settings));
-                       if (!setup) return tl::make_unexpected(setup.error());
-                       auto evaluation = run_scenario(scenarios[i], *setup, progress);
+                       const auto runs = TraceRuns::prepare(*std::move(settings));
+                       if (!runs) return tl::make_unexpected(runs.error());
+                       auto evaluation = runs->watched(scenario.trial_step_time_factor, progress);
                        if (!evaluation) return tl::make_unexpected(evaluation.error());
-                       const auto fixed = fixed_fleets(scenarios[i], *setup, traces);
-                       if (!fixed) return tl::make_unexpected(fixed.error());
-                       if (!fixed->empty())
-                         evaluation->frontier_points = against_frontier(evaluation->result, *fixed).points;
                        evaluations[i] = *std::move(evaluation);
+                       evaluations[i].name = scenario.name;
+                       evaluations[i].workload = scenario.workload.starts_with(configuration::kSyntheticTrace)
+                                                     ? "made up"
+                                                     : scenario.workload;
                        return {};
                      }});
-  if (auto done = run_tasks(tasks, scope.jobs, show); !done) return tl::make_unexpected(done.error());
+  if (auto done = replay::run_tasks(tasks, scope.jobs, show); !done) return tl::make_unexpected(done.error());
   return evaluations;
 }
 

@@ -13,14 +13,17 @@ namespace penstock::evaluation {
 
 using ShowProgress = std::function<void(const replay::TaskProgress&)>;
 
-// All policies and fixed fleets on one trace, from the fleet that its mean rate needs by a load test of one replica.
+// Penstock, the peers, fixed fleets and the clairvoyant on one trace, each with the settings that lead to the compared
+// attainments. All start with the smallest fixed fleet that reaches the goal in the first ten minutes.
 [[nodiscard]] core::Result<TraceEvaluation> evaluate_trace(const EvaluationTrace& trace, const EvaluationScope& scope,
                                                            const ShowProgress& show);
 
-// The policy under test in each scenario, in their order. Fixed fleets to compare with are those of the traces that
-// were evaluated before, since start-up, telemetry and profile are nothing to them; for made-up traffic they run here.
+// Runs peers with the settings that were tuned on other traces, where their own runs do not enclose them.
+[[nodiscard]] core::Result<void> run_transfers(std::vector<TraceEvaluation>& traces, const EvaluationScope& scope,
+                                               const ShowProgress& show);
+
+// The policy under test in each scenario, in their order.
 [[nodiscard]] core::Result<std::vector<ScenarioEvaluation>> evaluate_scenarios(
-    const std::vector<EvaluationScenario>& scenarios, const std::vector<TraceEvaluation>& traces,
-    const EvaluationScope& scope, const ShowProgress& show);
+    const std::vector<EvaluationScenario>& scenarios, const EvaluationScope& scope, const ShowProgress& show);
 
 }  // namespace penstock::evaluation

@@ -14,11 +14,38 @@ using namespace configuration;
 using namespace replay;
 namespace {
 
+// The ServeGen days are samples of few requests per second. Their copies are moved by up to ten minutes: a service of
+// that size does not have the noise of the sample.
+constexpr core::Duration kThinSpread = std::chrono::minutes{10};
+
 constexpr std::array kTraces{
-    EvaluationTrace{"mooncake", "Mooncake conversation", "mooncake_conversation.jsonl.xz", 2.0, false},
-    EvaluationTrace{"azure", "Azure 2023 code", "azure2023_code.csv.xz", 8.0, false},
-    EvaluationTrace{"servegen-mid", "ServeGen m-mid, day 1", "servegen_mid_day1_thinned.csv.zst", 36.0, true},
-    EvaluationTrace{"servegen-large", "ServeGen m-large, day 0", "servegen_large_day0_thinned.csv.zst", 48.0, true},
+    EvaluationTrace{"built-in", "Built-in workload", "built-in"},
+    EvaluationTrace{"mooncake", "Mooncake conversation", "mooncake_conversation.jsonl.xz", 2.0},
+    EvaluationTrace{"azure", "Azure 2023 code", "azure2023_code.csv.xz", 8.0},
+    EvaluationTrace{"azure-30s",
+                    "Azure 2023 code, start-up 30 s",
+                    "azure2023_code.csv.xz",
+                    8.0,
+                    {},
+                    false,
+                    {},
+                    std::chrono::seconds{30},
+                    true},
+    EvaluationTrace{"azure-300s",
+                    "Azure 2023 code, start-up 300 s",
+                    "azure2023_code.csv.xz",
+                    8.0,
+                    {},
+                    false,
+                    {},
+                    std::chrono::seconds{300},
+                    true},
+    EvaluationTrace{"servegen-r1", "ServeGen DeepSeek-R1, hours 0 to 14", "servegen_deepseek_r1_h0_14.csv.zst", 24.0,
+                    kThinSpread, true, std::chrono::hours{3}},
+    EvaluationTrace{"servegen-large", "ServeGen m-large, day 0", "servegen_large_day0_thinned.csv.zst", 48.0,
+                    kThinSpread, true, std::chrono::hours{2}},
+    EvaluationTrace{"servegen-mid", "ServeGen m-mid, day 1", "servegen_mid_day1_thinned.csv.zst", 36.0, kThinSpread,
+                    true, std::chrono::hours{1}},
 };
 
 constexpr std::uint32_t kReplicasMax = 32;
@@ -50,18 +77,21 @@ configuration::Configuration base_settings(const EvaluationScope& scope) {
   settings.jobs = scope.jobs;
   settings.run.router = routing::Strategy::kKv;
   settings.run.pools.front().max_replicas = kReplicasMax;
+  settings.score_from = scored_from(settings.run.pools.front().start_up);
   return settings;
 }
 
 std::string path_of(const EvaluationTrace& trace, const EvaluationScope& scope) {
+  if (trace.file == "built-in") return std::string{trace.file};
   return fmt::format("{}{}{}", scope.folder, scope.folder.ends_with('/') ? "" : "/", trace.file);
 }
 
 void add_start_ups(std::vector<EvaluationScenario>& scenarios, const std::string& workload) {
-  for (const int seconds : {30, 60, 120, 240, 360})
+  for (const int seconds : {30, 60, 120, 300})
     scenarios.push_back(
         {workload, fmt::format("start-up {} s", seconds), [seconds](configuration::Configuration& settings) {
            settings.run.pools.front().start_up = std::chrono::seconds{seconds};
+           settings.score_from = scored_from(settings.run.pools.front().start_up);
          }});
 }
 
@@ -101,18 +131,20 @@ std::vector<EvaluationScenario> evaluation_scenarios() {
   return scenarios;
 }
 
+core::Duration scored_from(core::Duration start_up) { return 2 * start_up + std::chrono::minutes{3}; }
+
 core::Result<configuration::Configuration> settings_of(const EvaluationTrace& trace, const EvaluationScope& scope) {
   configuration::Configuration settings = base_settings(scope);
   settings.traces.names = {path_of(trace, scope)};
   settings.traces.rate_scale.factor = trace.rate_scale;
-  settings.frontier = kEvaluationFrontier;
-  settings.policies.clear();
-  for (const std::string_view policy : all_policies()) settings.policies.emplace_back(policy);
+  if (trace.spread > core::Duration{}) settings.traces.rate_scale.spread = trace.spread;
+  settings.run.pools.front().start_up = trace.start_up;
+  settings.score_from = scored_from(trace.start_up);
   if (scope.quick && trace.day_long) {
     const auto whole = workload::read_workload(settings.traces.names.front(), {});
     if (!whole) return tl::make_unexpected(whole.error());
-    settings.traces.read.from = busiest_window(*whole, kQuickWindow);
-    settings.traces.read.to = settings.traces.read.from + kQuickWindow;
+    settings.traces.read.from = busiest_window(*whole, trace.quick_window);
+    settings.traces.read.to = settings.traces.read.from + trace.quick_window;
   }
   return settings;
 }
@@ -127,7 +159,6 @@ core::Result<configuration::Configuration> settings_of(const EvaluationScenario&
     if (!of_trace) return of_trace;
     settings = *std::move(of_trace);
   }
-  settings.frontier = {};
   settings.policies = {"penstock"};
   if (scenario.change) scenario.change(settings);
   return settings;

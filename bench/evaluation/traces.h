@@ -1,4 +1,4 @@
-// What the evaluation replays: four recorded traces at the rates that suit them, and a world that is off in many ways.
+// What the evaluation replays: recorded traces at the rates that suit them, and a world that is off in many ways.
 #pragma once
 
 #include <cstdint>
@@ -14,25 +14,23 @@
 namespace penstock::evaluation {
 
 struct EvaluationTrace {
-  std::string_view name, title, file;
-  double rate_scale;  // so that peak size (evaluation.h) is about 8 to 20 replicas
-  bool day_long;
+  std::string_view name, title, file;  // A file of the folder, or "built-in".
+  double rate_scale = 1.0;             // So that the peak needs about 5 to 20 replicas.
+  core::Duration spread{};             // Of the copies; 0: the default of a replay.
+  bool day_long = false;
+  core::Duration quick_window{};  // What a quick look replays of a day.
+  core::Duration start_up = std::chrono::seconds{120};
+  bool variant = false;  // See TraceEvaluation.
 };
 [[nodiscard]] std::span<const EvaluationTrace> evaluation_traces();
 
-// Sizes of the fixed fleets.
-inline constexpr options::CountRange kEvaluationFrontier{1, 24};
-
 struct EvaluationScenario {
-  std::string workload;                                       // a trace's name, or "synthetic:…"
-  std::string name;                                           // what is off
-  std::function<void(configuration::Configuration&)> change;  // may be empty
+  std::string workload;                                       // A trace's name, or "synthetic:…".
+  std::string name;                                           // What is off.
+  std::function<void(configuration::Configuration&)> change;  // May be empty.
   double trial_step_time_factor = 1.0;  // Factor in the planner's model; the simulated world keeps its own.
 };
 [[nodiscard]] std::vector<EvaluationScenario> evaluation_scenarios();
-
-// How a quick look shortens the traces that last a day.
-inline constexpr core::Duration kQuickWindow = std::chrono::hours{2};
 
 struct EvaluationScope {
   std::string folder;  // Folder of the traces.
@@ -46,5 +44,8 @@ struct EvaluationScope {
 // Of a scenario, with the policy under test alone.
 [[nodiscard]] core::Result<configuration::Configuration> settings_of(const EvaluationScenario& scenario,
                                                                      const EvaluationScope& scope);
+
+// Scores begin once a policy could react twice: 2 × start-up + 3 min.
+[[nodiscard]] core::Duration scored_from(core::Duration start_up);
 
 }  // namespace penstock::evaluation

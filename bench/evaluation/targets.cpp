@@ -1,0 +1,184 @@
+#include "evaluation/targets.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <numeric>
+
+namespace penstock::evaluation {
+namespace {
+
+constexpr double kDeliveredMin = 0.988, kDeliveredMax = 0.995, kBelowPossible = 0.005;
+constexpr double kCheapGoalRatio = 0.88;
+constexpr double kPeerRatioDays = 0.92, kPeerRatioHours = 1.00;
+constexpr double kElsewhereMean = 0.80, kElsewhereWorst = 1.00;
+constexpr double kOracleRatio = 1.30, kOracleRatioFast = 1.20;
+constexpr double kFirstHalfRatio = 0.70;
+constexpr double kDirectionChangesPerDay = 24.0;
+constexpr double kRobustMin = 0.975, kRobustBelowPossible = 0.01;
+constexpr core::Duration kFastStartUp = std::chrono::seconds{30}, kUsualStartUp = std::chrono::seconds{120};
+constexpr std::string_view kBuiltIn = "built-in";
+
+Verdict ratio_of(const TraceEvaluation& trace, std::optional<double> ours, std::optional<double> theirs, double most,
+                 const std::string& of = {}) {
+  Verdict verdict{trace.name, "–", {}};
+  if (!theirs || *theirs <= 0.0) return verdict;
+  if (!ours) return {trace.name, "not reached by Penstock", false};
+  verdict.figure = fmt::format("{:.2f}×{}", *ours / *theirs, of.empty() ? "" : " " + of);
+  verdict.reached = *ours <= most * *theirs + 1e-9;
+  return verdict;
+}
+
+std::optional<double> ours_at_goal(const TraceEvaluation& trace) {
+  return hours_of(cost_of(trace.penstock.runs, kGoal));
+}
+
+using Judge = std::function<std::optional<Verdict>(const TraceEvaluation&)>;
+
+Target target(const Evaluation& evaluation, std::string name, std::string bar, const Judge& judge) {
+  Target made{std::move(name), std::move(bar), {}};
+  for (const TraceEvaluation& trace : evaluation.traces)
+    if (auto verdict = judge(trace)) made.verdicts.push_back(*std::move(verdict));
+  return made;
+}
+
+std::optional<Verdict> delivered(const TraceEvaluation& trace) {
+  const Run* run = at_goal(trace, kGoal);
+  if (trace.variant || run == nullptr) return std::nullopt;
+  const double least = std::min(kDeliveredMin, best_possible(trace) - kBelowPossible);
+  return Verdict{trace.name, percent(run->attainment), run->attainment >= least && run->attainment <= kDeliveredMax};
+}
+
+std::optional<Verdict> cheaper_goal(const TraceEvaluation& trace) {
+  const Run *cheap = at_goal(trace, kCheapGoal), *usual = at_goal(trace, kGoal);
+  if (trace.variant || cheap == nullptr || usual == nullptr) return std::nullopt;
+  return ratio_of(trace, cheap->gpu_hours, usual->gpu_hours, kCheapGoalRatio);
+}
+
+std::optional<Verdict> tuned_here(const TraceEvaluation& trace) {
+  if (trace.variant) return std::nullopt;
+  const auto rival = best_peer(trace, kGoal);
+  if (!rival) return Verdict{trace.name, "no peer reaches it", ours_at_goal(trace).has_value()};
+  return ratio_of(trace, ours_at_goal(trace), rival->gpu_hours, trace.day_long ? kPeerRatioDays : kPeerRatioHours,
+                  "`" + rival->name + "`");
+}
+
+std::optional<Verdict> against_oracle(const TraceEvaluation& trace) {
+  if (trace.info.start_up != kUsualStartUp && trace.info.start_up != kFastStartUp) return std::nullopt;
+  const double most = trace.info.start_up == kFastStartUp ? kOracleRatioFast : kOracleRatio;
+  return ratio_of(trace, ours_at_goal(trace), hours_of(oracle_cost(trace, kGoal)), most);
+}
+
+std::optional<Verdict> first_half(const TraceEvaluation& trace) {
+  if (trace.variant || !trace.first_half) return std::nullopt;
+  return ratio_of(trace, ours_at_goal(trace), charged(trace, *trace.first_half), kFirstHalfRatio);
+}
+
+std::optional<Verdict> dominated(const TraceEvaluation& trace) {
+  const Run* run = at_goal(trace, kGoal);
+  if (run == nullptr) return std::nullopt;
+  const std::vector<std::string> by = dominated_by(trace, *run);
+  return Verdict{trace.name, by.empty() ? "none" : fmt::format("`{}`", fmt::join(by, "`, `")), by.empty()};
+}
+
+std::optional<Verdict> turns(const TraceEvaluation& trace) {
+  const Run* run = at_goal(trace, kGoal);
+  if (trace.variant || run == nullptr) return std::nullopt;
+  return Verdict{trace.name, fmt::format("{:.0f}", run->direction_changes_per_day),
+                 run->direction_changes_per_day <= kDirectionChangesPerDay};
+}
+
+std::optional<Verdict> built_in(const TraceEvaluation& trace) {
+  const Run* run = at_goal(trace, kGoal);
+  if (trace.name != kBuiltIn || run == nullptr) return std::nullopt;
+  std::optional<double> cheapest;
+  for (const PolicyRuns& peer : trace.peers)
+    for (const Run& other : peer.runs)
+      if (other.standard && other.attainment >= kGoal)
+        cheapest = std::min(cheapest.value_or(other.gpu_hours), other.gpu_hours);
+  return ratio_of(trace, run->attainment >= kGoal ? std::optional{run->gpu_hours} : std::nullopt, cheapest, 1.0);
+}
+
+std::optional<Verdict> in_bursts(const TraceEvaluation& trace) {
+  const Run* run = at_goal(trace, kGoal);
+  if (trace.variant || run == nullptr || !run->burst_attainment) return std::nullopt;
+  const auto peers = burst_attainment_of_peers(trace, run->gpu_hours);
+  return Verdict{trace.name,
+                 fmt::format("{}, peers {}", percent(*run->burst_attainment), peers ? percent(*peers) : "–"),
+                 !peers || *run->burst_attainment >= *peers};
+}
+
+Target elsewhere(const Evaluation& evaluation) {
+  Target made{"GPU-hours as shipped ÷ best peer tuned elsewhere",
+              fmt::format("≤ {:.2f} on the mean, nowhere > {:.0f}", kElsewhereMean, kElsewhereWorst),
+              {}};
+  std::vector<double> ratios;
+  for (const TraceEvaluation& trace : evaluation.traces) {
+    const Run* run = at_goal(trace, kGoal);
+    if (trace.variant || run == nullptr) continue;
+    const auto rival = best_peer_tuned_elsewhere(evaluation, trace);
+    if (!rival) continue;
+    ratios.push_back(charged(trace, *run) / rival->gpu_hours);
+    made.verdicts.push_back(
+        ratio_of(trace, charged(trace, *run), rival->gpu_hours, kElsewhereWorst, "`" + rival->name + "`"));
+  }
+  if (ratios.empty()) return made;
+  const double mean = std::accumulate(ratios.begin(), ratios.end(), 0.0) / static_cast<double>(ratios.size());
+  made.verdicts.push_back({"mean", fmt::format("{:.2f}×", mean), mean <= kElsewhereMean});
+  return made;
+}
+
+Target robust(const Evaluation& evaluation) {
+  Target made{"worst case of the robustness table",
+              fmt::format("≥ {} or best possible − {:.0f}", "97.5 %", kRobustBelowPossible * 100.0),
+              {}};
+  const ScenarioEvaluation* worst = nullptr;
+  double worst_margin = std::numeric_limits<double>::infinity();
+  for (const ScenarioEvaluation& scenario : evaluation.scenarios) {
+    const double bar = std::min(kRobustMin, scenario.best_possible - kRobustBelowPossible);
+    if (scenario.run.attainment - bar >= worst_margin) continue;
+    worst_margin = scenario.run.attainment - bar;
+    worst = &scenario;
+  }
+  if (worst != nullptr)
+    made.verdicts.push_back({"worst",
+                             fmt::format("{} ({}, {})", percent(worst->run.attainment), worst->workload, worst->name),
+                             worst_margin >= 0.0});
+  return made;
+}
+
+}  // namespace
+
+std::string percent(double share) { return fmt::format("{:.2f} %", share * 100.0); }
+
+bool Target::applies() const {
+  return std::any_of(verdicts.begin(), verdicts.end(), [](const Verdict& each) { return each.reached.has_value(); });
+}
+
+bool Target::reached() const {
+  return applies() &&
+         std::all_of(verdicts.begin(), verdicts.end(), [](const Verdict& each) { return each.reached.value_or(true); });
+}
+
+std::vector<Target> targets_of(const Evaluation& evaluation) {
+  const auto on_each = [&](std::string name, std::string bar, const Judge& judge) {
+    return target(evaluation, std::move(name), std::move(bar), judge);
+  };
+  return {on_each("attainment delivered for a goal of 99 %", "98.8 to 99.5 %, or best possible − 0.5", delivered),
+          on_each("GPU-hours at a goal of 95 % ÷ at a goal of 99 %", "≤ 0.88", cheaper_goal),
+          on_each("GPU-hours at 99 % ÷ best peer tuned on that trace", "≤ 0.92 on days, ≤ 1.00 on hours", tuned_here),
+          elsewhere(evaluation),
+          on_each("GPU-hours at 99 % ÷ oracle", "≤ 1.30 at a start-up of 120 s, ≤ 1.20 at 30 s", against_oracle),
+          on_each("GPU-hours at 99 % ÷ fixed fleet of the first half", "≤ 0.70", first_half),
+          on_each("rules that attain more for less", "none", dominated),
+          on_each("direction changes per day", "≤ 24", turns),
+          on_each("`make up`'s built-in workload ÷ best peer", "≤ 1.00", built_in),
+          robust(evaluation),
+          on_each("attainment in bursts", "≥ best peer at no more GPU-hours", in_bursts)};
+}
+
+}  // namespace penstock::evaluation
