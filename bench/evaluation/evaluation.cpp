@@ -23,12 +23,6 @@ void for_each_run(const TraceEvaluation& trace, const Visit& visit) {
   for (const Run& run : trace.oracle) visit(run);
 }
 
-const PolicyRuns* find_peer(const TraceEvaluation& trace, std::string_view policy) {
-  for (const PolicyRuns& peer : trace.peers)
-    if (peer.policy == policy) return &peer;
-  return nullptr;
-}
-
 // What the peer is charged on this trace for the settings of the others, on the mean; empty if it failed with each.
 std::optional<double> charged_for_settings_of_others(const Evaluation& evaluation, const TraceEvaluation& trace,
                                                      const PolicyRuns& peer) {
@@ -53,6 +47,12 @@ std::optional<double> charged_for_settings_of_others(const Evaluation& evaluatio
 }
 
 }  // namespace
+
+const PolicyRuns* find_peer(const TraceEvaluation& trace, std::string_view policy) {
+  for (const PolicyRuns& peer : trace.peers)
+    if (peer.policy == policy) return &peer;
+  return nullptr;
+}
 
 Run run_of(const decision::RunResult& result) {
   Run run;

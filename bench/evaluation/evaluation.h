@@ -91,6 +91,9 @@ struct Rival {
 // Penstock with this goal; null if it was not run.
 [[nodiscard]] const Run* at_goal(const TraceEvaluation& trace, double goal);
 
+// Null if the peer was not run.
+[[nodiscard]] const PolicyRuns* find_peer(const TraceEvaluation& trace, std::string_view policy);
+
 // ---- settings that were tuned on another trace ----
 
 // The cheapest setting with which the peer reached kGoal.

@@ -39,11 +39,15 @@ struct Request {
   }
 };
 
-core::Result<std::vector<std::string>> read_parts(std::string_view list) {
+core::Result<std::vector<std::string>> read_parts(std::string_view list, bool quick) {
   std::vector<std::string> known;
   for (const EvaluationTrace& trace : evaluation_traces()) known.emplace_back(trace.name);
   known.emplace_back(kRobustness);
-  if (list.empty()) return known;
+  if (list.empty()) {
+    for (const EvaluationTrace& trace : evaluation_traces())
+      if (quick && !trace.in_quick) std::erase(known, trace.name);
+    return known;
+  }
   std::vector<std::string> parts;
   for (std::size_t at = 0; at <= list.size();) {
     const std::size_t comma = std::min(list.find(',', at), list.size());
@@ -67,7 +71,7 @@ core::Result<Request> read_request(const bench::Flags& flags) {
     if (error != std::errc{} || end != jobs.data() + jobs.size() || request.scope.jobs > kJobsMax)
       return core::invalid_input("--jobs", fmt::format("must be a number from 0 to {}", kJobsMax));
   }
-  auto parts = read_parts(flags.value_of("--only"));
+  auto parts = read_parts(flags.value_of("--only"), request.scope.quick);
   if (!parts) return tl::make_unexpected(parts.error());
   request.parts = *std::move(parts);
   request.out = flags.value_of("--out");

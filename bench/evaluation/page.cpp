@@ -44,7 +44,8 @@ std::string heading(const Evaluation& evaluation) {
       "is computed from these runs.\n";
   if (evaluation.quick)
     text +=
-        "\n**This is a quick look** (`QUICK=1`): hours of the days, few settings of each policy. Sampling noise is "
+        "\n**This is a quick look** (`QUICK=1`): hours of the days, there without the peers that attain little, and "
+        "few settings of each policy. Sampling noise is "
         "larger "
         "than in the whole\nevaluation.\n";
   return text;

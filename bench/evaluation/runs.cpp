@@ -25,8 +25,8 @@ struct Budget {
 };
 
 Budget budget_of(const EvaluationTrace& trace, const EvaluationScope& scope) {
-  if (scope.quick) return trace.day_long ? Budget{3, 4, 1, 6, {kGoal}} : Budget{4, 5, 1, 7, {kGoal}};
-  return trace.day_long ? Budget{4, 5, 4, 7, {kGoal, kCheapGoal}} : Budget{7, 8, 6, 9, {kGoal, kCheapGoal, 0.995}};
+  if (scope.quick) return trace.day_long ? Budget{3, 4, 0, 6, {kGoal}} : Budget{4, 5, 1, 7, {kGoal}};
+  return trace.day_long ? Budget{4, 5, 2, 7, {kGoal, kCheapGoal}} : Budget{7, 8, 6, 9, {kGoal, kCheapGoal, 0.995}};
 }
 
 std::vector<double> wanted_attainments() { return {kGoal, kCheapGoal, 0.98, 0.995}; }
@@ -58,7 +58,7 @@ class TraceTasks {
     tasks.push_back({"fixed fleets", 1.0 * budget_.fixed, [this](const Progress&) { return sweep_fixed(); }});
     tasks.push_back({"fixed fleet of the first half", 1.0, [this](const Progress&) { return run_first_half(); }});
     for (const std::string_view policy : planner::policy_names())
-      if (!is_static(policy)) evaluation_.peers.push_back({std::string{policy}, {}, {}});
+      if (!is_static(policy) && runs_of_peer(policy) > 0) evaluation_.peers.push_back({std::string{policy}, {}, {}});
     for (PolicyRuns& peer : evaluation_.peers) tasks.push_back(task_of(peer));
     return tasks;
   }
@@ -71,11 +71,17 @@ class TraceTasks {
     return run;
   }
 
+  // Rules without a setting, and those that attain little with any, belong to the other peers.
+  [[nodiscard]] std::uint32_t runs_of_peer(std::string_view policy) const {
+    const SweptParameter* parameter = swept_parameter(policy);
+    return parameter != nullptr && parameter->major ? budget_.major_peer : budget_.other_peer;
+  }
+
   Task task_of(PolicyRuns& peer) {
     const SweptParameter* parameter = swept_parameter(peer.policy);
     if (parameter == nullptr) return {peer.policy, 1.0, [this, &peer](const Progress&) { return run_standard(peer); }};
     peer.parameter = parameter->name;
-    const std::uint32_t runs = parameter->major ? budget_.major_peer : budget_.other_peer;
+    const std::uint32_t runs = runs_of_peer(peer.policy);
     return {peer.policy, 1.0 * runs, [this, parameter, runs, &peer](const Progress& progress) {
               return sweep_policy(*parameter, {parameter->standard}, runs, peer, progress);
             }};
@@ -124,6 +130,7 @@ class TraceTasks {
   }
 
   core::Result<void> run_first_half() {
+    if (runs_.middle() <= runs_.scored_from()) return {};  // The trace is too short.
     const auto size = runs_.smallest_fleet(runs_.scored_from(), runs_.middle());
     if (!size) return tl::make_unexpected(size.error());
     return runs_.fixed(*size).map([&](const RunResult& result) {
@@ -153,7 +160,8 @@ std::vector<std::pair<std::size_t, double>> missing_settings(const std::vector<T
   for (const TraceEvaluation& other : traces) {
     if (other.variant || other.name == trace.name) continue;
     for (std::size_t i = 0; i < trace.peers.size(); ++i) {
-      const auto setting = tuned_setting(other.peers[i]);
+      const PolicyRuns* there = find_peer(other, trace.peers[i].policy);
+      const auto setting = there == nullptr ? std::nullopt : tuned_setting(*there);
       if (!setting || run_at(trace.peers[i], *setting)) continue;
       if (std::find(missing.begin(), missing.end(), std::pair{i, *setting}) == missing.end())
         missing.emplace_back(i, *setting);

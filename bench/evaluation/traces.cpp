@@ -18,34 +18,31 @@ namespace {
 // that size does not have the noise of the sample.
 constexpr core::Duration kThinSpread = std::chrono::minutes{10};
 
+constexpr EvaluationTrace azure_with_start_up(std::string_view name, std::string_view title, core::Duration start_up,
+                                              bool in_quick) {
+  EvaluationTrace trace{name, title, "azure2023_code.csv.xz", 8.0};
+  trace.start_up = start_up;
+  trace.variant = true;
+  trace.in_quick = in_quick;
+  return trace;
+}
+
+constexpr EvaluationTrace thin_day(std::string_view name, std::string_view title, std::string_view file,
+                                   double rate_scale, core::Duration quick_window) {
+  return {name, title, file, rate_scale, kThinSpread, true, quick_window};
+}
+
 constexpr std::array kTraces{
     EvaluationTrace{"built-in", "Built-in workload", "built-in"},
     EvaluationTrace{"mooncake", "Mooncake conversation", "mooncake_conversation.jsonl.xz", 2.0},
     EvaluationTrace{"azure", "Azure 2023 code", "azure2023_code.csv.xz", 8.0},
-    EvaluationTrace{"azure-30s",
-                    "Azure 2023 code, start-up 30 s",
-                    "azure2023_code.csv.xz",
-                    8.0,
-                    {},
-                    false,
-                    {},
-                    std::chrono::seconds{30},
-                    true},
-    EvaluationTrace{"azure-300s",
-                    "Azure 2023 code, start-up 300 s",
-                    "azure2023_code.csv.xz",
-                    8.0,
-                    {},
-                    false,
-                    {},
-                    std::chrono::seconds{300},
-                    true},
-    EvaluationTrace{"servegen-r1", "ServeGen DeepSeek-R1, hours 0 to 14", "servegen_deepseek_r1_h0_14.csv.zst", 24.0,
-                    kThinSpread, true, std::chrono::hours{3}},
-    EvaluationTrace{"servegen-large", "ServeGen m-large, day 0", "servegen_large_day0_thinned.csv.zst", 48.0,
-                    kThinSpread, true, std::chrono::hours{2}},
-    EvaluationTrace{"servegen-mid", "ServeGen m-mid, day 1", "servegen_mid_day1_thinned.csv.zst", 36.0, kThinSpread,
-                    true, std::chrono::hours{1}},
+    azure_with_start_up("azure-30s", "Azure 2023 code, start-up 30 s", std::chrono::seconds{30}, true),
+    azure_with_start_up("azure-300s", "Azure 2023 code, start-up 300 s", std::chrono::seconds{300}, false),
+    thin_day("servegen-r1", "ServeGen DeepSeek-R1, hours 0 to 14", "servegen_deepseek_r1_h0_14.csv.zst", 24.0,
+             std::chrono::hours{2}),
+    thin_day("servegen-large", "ServeGen m-large, day 0", "servegen_large_day0_thinned.csv.zst", 48.0,
+             std::chrono::hours{2}),
+    thin_day("servegen-mid", "ServeGen m-mid, day 1", "servegen_mid_day1_thinned.csv.zst", 36.0, std::chrono::hours{1}),
 };
 
 constexpr std::uint32_t kReplicasMax = 32;

@@ -21,6 +21,7 @@ struct EvaluationTrace {
   core::Duration quick_window{};  // What a quick look replays of a day.
   core::Duration start_up = std::chrono::seconds{120};
   bool variant = false;  // See TraceEvaluation.
+  bool in_quick = true;  // A quick look has it, too.
 };
 [[nodiscard]] std::span<const EvaluationTrace> evaluation_traces();
 

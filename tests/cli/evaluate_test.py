@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`make evaluate` from end to end, on a trace of a minute under the name of a recorded one."""
+"""`make evaluate` from end to end, on a trace of twenty minutes under the name of a recorded one."""
 
 import re
 
@@ -12,7 +12,7 @@ ONLY = ["--only", "mooncake"]
 class Evaluate(CliTest):
     def setUp(self):
         super().setUp()
-        self.write("mooncake_conversation.jsonl.xz", mooncake())  # its first bytes tell that it is not packed
+        self.write("mooncake_conversation.jsonl.xz", mooncake(requests=200, gap_ms=6000))  # its first bytes tell that it is not packed
 
     def evaluate(self, *words):
         self.run_program("--traces", ".", *ONLY, *words)
@@ -20,8 +20,9 @@ class Evaluate(CliTest):
     def test_writes_the_page_and_the_chart_it_links(self):
         self.evaluate("--out", "docs/evaluation.md", "--charts", "docs/images")
         page = (self.folder / "docs/evaluation.md").read_text()
-        self.assertRegex(page, r"`penstock` reached \d+ of \d+\.")
-        for row in ("static frontier", "clairvoyant", "`dynamo-latency`", "flapping", r"\*\*penstock\*\*"):
+        self.assertRegex(page, r"It reached \d+ of \d+ targets")
+        for row in ("Mooncake conversation", "attainment delivered", "`dynamo-latency`", r"\*\*penstock\*\*", "fixed fleet",
+                    "oracle", "`clairvoyant`, goal 99 %"):
             self.assertRegex(page, rf"(?m)^\| {row}")
         link = re.search(r"\]\((images/[^)]+)\)", page).group(1)
         self.assertTrue((self.folder / "docs" / link).read_text().startswith("<svg "))
@@ -37,6 +38,8 @@ class Evaluate(CliTest):
     def test_missing_inputs_are_reported_before_the_first_run(self):
         self.assert_refused(says="--traces: is required")
         self.assert_refused("--traces", ".", "--only", "moonbake", says="unknown part 'moonbake'")
+        self.write("mooncake_conversation.jsonl.xz", mooncake())
+        self.assert_refused("--traces", ".", *ONLY, says="score_from: no request arrives after 7 min")
         self.assert_refused("--traces", "nowhere", *ONLY, says="nowhere/mooncake_conversation.jsonl.xz")
 
 

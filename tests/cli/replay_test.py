@@ -165,6 +165,23 @@ class Replay(CliTest):
                          "--json", "out.json")
         self.assertEqual(self.read_json("out.json")["results"][0]["requests"], 40)
 
+    def test_the_first_minutes_are_served_and_not_scored(self):
+        self.run_program("replay", self.trace, "--policy", "static", "--json", "whole.json")
+        self.run_program("replay", self.trace, "--policy", "static", "--score-from", "10s", "--json", "scored.json")
+        whole, scored = (self.read_json(f"{name}.json")["results"][0] for name in ("whole", "scored"))
+        self.assertEqual((whole["requests"], scored["requests"]), (60, 40))
+        self.assertAlmostEqual(whole["duration_s"] - scored["duration_s"], 10.0, places=6)
+        self.assertAlmostEqual((whole["gpu_hours"] - scored["gpu_hours"]) * 3600, 10.0, places=6)
+        self.assertEqual(self.read_json("scored.json")["workload"]["score_from_s"], 10)
+
+    def test_copies_are_moved_by_the_given_spread(self):
+        for spread in ("1s", "10s"):
+            done = self.run_program("replay", self.trace, "--policy", "static", "--rate-scale", "2", "--rate-scale-spread",
+                                    spread, "--json", f"{spread}.json")
+            self.assertIn(f"(copies moved by up to {spread[:-1]} s)", done.stdout)
+        self.assertNotEqual(self.read_json("1s.json")["results"][0]["series"]["arrivals_per_s"],
+                            self.read_json("10s.json")["results"][0]["series"]["arrivals_per_s"])
+
     def test_synthetic_traffic_needs_no_file(self):
         done = self.run_program("replay", "synthetic:rate=2,duration=60s,input=500,output=50", "--policy", "static")
         self.assertRegex(done.stdout, r"(?m)^static 1 ")
