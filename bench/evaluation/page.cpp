@@ -231,10 +231,43 @@ std::string shipped_table(const TraceEvaluation& trace) {
   return text;
 }
 
-std::string trace_section(const TraceEvaluation& trace, std::string_view charts) {
+// What each peer attains with the settings that suit other traces best.
+std::string transfers_table(const Evaluation& evaluation, const TraceEvaluation& trace) {
+  if (trace.variant) return {};
+  std::vector<const TraceEvaluation*> others;
+  for (const TraceEvaluation& other : evaluation.traces)
+    if (other.name != trace.name && !other.variant) others.push_back(&other);
+  if (others.empty()) return {};
+  std::string text =
+      "\nAttainment for GPU-hours of peers with the settings that were the cheapest at 99 % on other traces:\n\n"
+      "| peer, tuned on |";
+  std::string line = "\n|---|";
+  for (const TraceEvaluation* other : others) {
+    text += fmt::format(" {} |", other->name);
+    line += "---|";
+  }
+  text += line + "\n";
+  for (const PolicyRuns* peer : ranked_peers(trace)) {
+    std::string row = fmt::format("| {} |", code(peer->policy));
+    bool any = false;
+    for (const TraceEvaluation* other : others) {
+      const PolicyRuns* there = find_peer(*other, peer->policy);
+      const auto setting = there == nullptr ? std::nullopt : tuned_setting(*there);
+      const auto run = setting ? run_at(*peer, *setting) : std::nullopt;
+      any = any || run;
+      row += run ? fmt::format(" {} for {} ({} {:g}) |", percent(run->attainment), in_hours(run->gpu_hours),
+                               peer->parameter, *setting)
+                 : " – |";
+    }
+    if (any) text += row + "\n";
+  }
+  return text;
+}
+
+std::string trace_section(const Evaluation& evaluation, const TraceEvaluation& trace, std::string_view charts) {
   return fmt::format("\n## {0}\n\n![SLO attainment against GPU-hours]({1}/evaluation-{2}.svg)\n\n", trace.title, charts,
                      trace.name) +
-         equal_attainment_table(trace) + shipped_table(trace);
+         equal_attainment_table(trace) + shipped_table(trace) + transfers_table(evaluation, trace);
 }
 
 std::string scenarios_table(const Evaluation& evaluation) {
@@ -273,7 +306,7 @@ std::string scenarios_table(const Evaluation& evaluation) {
 std::string evaluation_markdown(const Evaluation& evaluation, std::string_view charts) {
   std::string text = heading(evaluation);
   if (!evaluation.traces.empty()) text += summary(evaluation) + targets_table(evaluation) + settings(evaluation);
-  for (const TraceEvaluation& trace : evaluation.traces) text += trace_section(trace, charts);
+  for (const TraceEvaluation& trace : evaluation.traces) text += trace_section(evaluation, trace, charts);
   text += scenarios_table(evaluation);
   return text + fmt::format("\n## Command\n\n`{}`\n", evaluation.command);
 }

@@ -84,12 +84,14 @@ TEST(Targets, PenstockBelow99PercentIsNotReached) {
 
 TEST(Targets, TheWorstScenarioCounts) {
   Evaluation evaluation = sample();
-  EXPECT_FALSE(target_named(evaluation, "worst case of the robustness table").applies());
-  evaluation.scenarios.push_back({"start-up 30 s", "azure", run("penstock", 0.99, 5.0), 0.999, 0, 0, {}});
-  evaluation.scenarios.push_back({"a crash", "azure", run("penstock", 0.96, 5.0), 0.969, 0, 0, {}});
-  EXPECT_TRUE(target_named(evaluation, "worst case of the robustness table").reached());
-  evaluation.scenarios.back().best_possible = 0.98;
-  const Target target = target_named(evaluation, "worst case of the robustness table");
+  EXPECT_FALSE(target_named(evaluation, "worst case of the robustness table, on recorded traffic").applies());
+  evaluation.scenarios.push_back({"start-up 30 s", "azure", false, run("penstock", 0.99, 5.0), 0.999, 0, 0, {}});
+  evaluation.scenarios.push_back({"a crash", "azure", false, run("penstock", 0.96, 5.0), 0.969, 0, 0, {}});
+  EXPECT_TRUE(target_named(evaluation, "worst case of the robustness table, on recorded traffic").reached());
+  evaluation.scenarios.push_back({"a flash crowd", "made up", true, run("penstock", 0.5, 5.0), 1.0, 0, 0, {}});
+  EXPECT_TRUE(target_named(evaluation, "worst case of the robustness table, on recorded traffic").reached());
+  evaluation.scenarios[1].best_possible = 0.98;
+  const Target target = target_named(evaluation, "worst case of the robustness table, on recorded traffic");
   EXPECT_FALSE(target.reached());
   EXPECT_EQ(target.verdicts.at(0).figure, "96.00 % (azure, a crash)");
 }
@@ -116,10 +118,22 @@ TEST(Page, MarksAnUpperBoundAndWhatIsNotReached) {
   EXPECT_NE(page.find("| `keda-tokens` | ≤ 6.50 |"), std::string::npos) << page;
 }
 
+TEST(Page, ShowsWhatSettingsOfOtherTracesLeadTo) {
+  Evaluation evaluation = sample();
+  EXPECT_EQ(evaluation_markdown(evaluation, "images").find("| peer, tuned on |"), std::string::npos);
+  evaluation.traces.push_back(evaluation.traces[0]);
+  evaluation.traces[1].name = "other";
+  evaluation.traces[1].peers[0].runs = {run("keda-tokens:utilisation=1", 0.991, 3.0, 1.0)};
+  const std::string page = evaluation_markdown(evaluation, "images");
+  EXPECT_NE(page.find("| peer, tuned on | other |"), std::string::npos) << page;
+  EXPECT_NE(page.find("| `keda-tokens` | 97.00 % for 6.50 (utilisation 1) |"), std::string::npos) << page;
+}
+
 TEST(Page, HasARobustnessTableOnlyWithScenarios) {
   Evaluation evaluation = sample();
   EXPECT_EQ(evaluation_markdown(evaluation, "images").find("## Robustness"), std::string::npos);
-  ScenarioEvaluation scenario{"a crash", "azure", run("penstock", 0.96, 5.0), 0.99, 2, 1, "grows too fast at 3 s"};
+  ScenarioEvaluation scenario{"a crash", "azure", false, run("penstock", 0.96, 5.0),
+                              0.99,      2,       1,     "grows too fast at 3 s"};
   evaluation.scenarios.push_back(scenario);
   const std::string page = evaluation_markdown(evaluation, "images");
   EXPECT_NE(page.find("In all: 2 failed by scaling down, 1 invariants broken."), std::string::npos) << page;

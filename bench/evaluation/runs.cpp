@@ -247,9 +247,8 @@ core::Result<std::vector<ScenarioEvaluation>> evaluate_scenarios(const std::vect
                        if (!evaluation) return tl::make_unexpected(evaluation.error());
                        evaluations[i] = *std::move(evaluation);
                        evaluations[i].name = scenario.name;
-                       evaluations[i].workload = scenario.workload.starts_with(configuration::kSyntheticTrace)
-                                                     ? "made up"
-                                                     : scenario.workload;
+                       evaluations[i].made_up = scenario.workload.starts_with(configuration::kSyntheticTrace);
+                       evaluations[i].workload = evaluations[i].made_up ? "made up" : scenario.workload;
                        return {};
                      }});
   if (auto done = replay::run_tasks(tasks, scope.jobs, show); !done) return tl::make_unexpected(done.error());
