@@ -132,7 +132,7 @@ std::optional<Run> run_at(const PolicyRuns& peer, double setting) {
   if (std::abs(*above->setting - setting) < 1e-9) return *above;
   if (above == peer.runs.begin()) return std::nullopt;
   const Run& below = *(above - 1);
-  const double share = std::log(setting / *below.setting) / std::log(*above->setting / *below.setting);
+  const double share = (setting - *below.setting) / (*above->setting - *below.setting);
   const auto between = [&](double a, double b) { return a + share * (b - a); };
   Run run = below;
   run.setting = setting;

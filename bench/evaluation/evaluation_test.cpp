@@ -74,7 +74,7 @@ TEST(Transfers, TakeTheCheapestSettingThatReachedTheGoalElsewhere) {
 
 TEST(Transfers, ARunBetweenTwoSettingsIsInterpolated) {
   const PolicyRuns runs = peer("keda-tokens", "utilisation", {run("a", 0.999, 12.0, 0.5), run("c", 0.9, 8.0, 2.0)});
-  const auto between = run_at(runs, 1.0);
+  const auto between = run_at(runs, 1.25);
   ASSERT_TRUE(between);
   EXPECT_NEAR(between->attainment, 0.99, 1e-9);
   EXPECT_NEAR(between->gpu_hours, 10.0, 1e-9);

@@ -14,11 +14,13 @@ constexpr double kEdge = 0.15;                  // Least share of an interval on
 
 // The scale on which settings are equally far apart.
 double scale(const Axis& axis, double setting) {
-  return axis.kind == AxisKind::kShare ? -std::log(1.0 - setting) : std::log(setting);
+  if (axis.kind == AxisKind::kShare) return -std::log(1.0 - setting);
+  return std::log(axis.kind == AxisKind::kHeadroom ? 1.0 + setting : setting);
 }
 
 double rounded(const Axis& axis, double setting) {
   if (axis.kind == AxisKind::kCount) return std::max(1.0, std::round(setting));
+  if (axis.kind == AxisKind::kHeadroom) return std::round(setting * 100.0) / 100.0;
   const bool goal = axis.kind == AxisKind::kShare;
   const double value = goal ? 1.0 - setting : setting;
   const double unit = std::pow(10.0, std::floor(std::log10(value)) - 1.0);
@@ -123,8 +125,10 @@ double generosity(const Axis& axis, double setting) {
 double setting_at(const Axis& axis, double generosity) {
   const double share = axis.kind == AxisKind::kLoad ? 1.0 - generosity : generosity;
   const double at = scale(axis, axis.least) + share * (scale(axis, axis.most) - scale(axis, axis.least));
-  return std::clamp(rounded(axis, axis.kind == AxisKind::kShare ? 1.0 - std::exp(-at) : std::exp(at)), axis.least,
-                    axis.most);
+  double setting = std::exp(at);
+  if (axis.kind == AxisKind::kShare) setting = 1.0 - std::exp(-at);
+  if (axis.kind == AxisKind::kHeadroom) setting = std::exp(at) - 1.0;
+  return std::clamp(rounded(axis, setting), axis.least, axis.most);
 }
 
 core::Result<void> sweep(const Axis& axis, const SweepPlan& plan,

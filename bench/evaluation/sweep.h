@@ -14,14 +14,15 @@
 namespace penstock::evaluation {
 
 enum class AxisKind : std::uint8_t {
-  kLoad,   // A share of capacity or of a limit: a smaller value keeps more.
-  kShare,  // A share of requests: a larger value keeps more.
-  kCount,  // Replicas: a larger value keeps more.
+  kLoad,      // A share of capacity or of a limit: a smaller value keeps more.
+  kShare,     // A share of requests: a larger value keeps more.
+  kCount,     // Replicas: a larger value keeps more.
+  kHeadroom,  // A share beyond what is needed, above -1: a larger value keeps more.
 };
 
 struct Axis {
   AxisKind kind = AxisKind::kLoad;
-  double least = 0.1, most = 2.0;  // 0 < least < most; a goal is below 1.
+  double least = 0.1, most = 2.0;  // Least < most; above 0, but for headroom; a share of requests is below 1.
 };
 
 // From 0 for the setting that keeps least to 1 for the one that keeps most, on a logarithmic scale.

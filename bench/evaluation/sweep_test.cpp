@@ -90,6 +90,10 @@ TEST(Axis, GenerosityGrowsWithWhatIsKept) {
     EXPECT_NEAR(setting_at(load, generosity(load, setting)), setting, 1e-9);
   EXPECT_NEAR(setting_at(goal, generosity(goal, 0.987)), 0.987, 1e-9);
   EXPECT_EQ(setting_at(count, generosity(count, 7.0)), 7.0);
+  const Axis headroom{AxisKind::kHeadroom, -0.5, 3.0};
+  EXPECT_NEAR(generosity(headroom, 3.0), 1.0, 1e-12);
+  for (const double setting : {-0.25, 0.0, 1.5})
+    EXPECT_NEAR(setting_at(headroom, generosity(headroom, setting)), setting, 1e-9);
 }
 
 }  // namespace

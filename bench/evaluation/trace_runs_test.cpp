@@ -10,17 +10,17 @@ namespace penstock::evaluation {
 namespace {
 
 TEST(SweptParameters, EverySettingOfASweepIsAccepted) {
-  int swept = 0;
-  for (const char* policy : {"hpa-rate", "hpa-concurrency", "keda-tokens", "llmd-slo", "kpa", "apa",
-                             "llmd-saturation-v2", "dynamo-sla", "dynamo-sla-load", "penstock"}) {
+  std::vector<std::string_view> policies = planner::policy_names();
+  policies.emplace_back("penstock");
+  for (const std::string_view policy : policies) {
     const SweptParameter* parameter = swept_parameter(policy);
-    ASSERT_NE(parameter, nullptr) << policy;
-    ++swept;
+    if (parameter == nullptr) continue;
     for (const double setting : {parameter->axis.least, parameter->standard, parameter->axis.most}) {
       const std::string name = fmt::format("{}:{}={:.6g}", policy, parameter->name, setting);
       EXPECT_TRUE(planner::settings_of(name).has_value()) << name;
     }
   }
+  EXPECT_NE(swept_parameter("keda-tokens"), nullptr);
   EXPECT_EQ(swept_parameter("static"), nullptr);
   EXPECT_EQ(swept_parameter("dynamo-latency"), nullptr);
 }
