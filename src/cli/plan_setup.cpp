@@ -125,7 +125,8 @@ configuration::Configuration live_defaults() {
 }
 
 core::Result<void> check_deployable(std::string_view policy) {
-  if (policy != "all" && policy != configuration::kClairvoyant && !replay::is_schedule(policy)) return {};
+  const bool needs_trace = decision::name_without_settings(policy) == configuration::kClairvoyant;
+  if (policy != "all" && !needs_trace && !replay::is_schedule(policy)) return {};
   return core::invalid_input("--policy", options::quote(policy) + " is for `penstock replay` only",
                              "name one policy, as penstock");
 }

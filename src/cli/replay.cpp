@@ -39,13 +39,13 @@ std::string notes() {
                   configuration::kPenstock);
   for (const std::string_view name : planner::policy_names())
     text += fmt::format("  {:<19} {}\n", name, planner::policy_summary(name));
-  text += fmt::format("  {:<19} knows the future: what a fleet could have cost at best; takes about 60 runs\n",
+  text += fmt::format("  {:<19} knows the future: what a fleet could have cost at best; takes 8 to 60 runs\n",
                       configuration::kClairvoyant);
   text += fmt::format("  {:<19} replicas over time from a file with the header time,replicas\n", "schedule:FILE");
   text +=
       "Settings follow a colon: keda-tokens:utilisation=0.6 (also hpa-rate, hpa-concurrency, kpa), "
       "llmd-slo:up=0.5:down=0.4,\nllmd-queue:running=32, llmd-token-aware:backlog=1:kv=0.7, apa:kv=0.3, "
-      "llmd-saturation-v2:up=0.5,\ndynamo-sla:slo=0.5, penstock:goal=0.95.\n\n";
+      "llmd-saturation-v2:up=0.5,\ndynamo-sla:slo=0.5, penstock:goal=0.95, clairvoyant:goal=0.95.\n\n";
   return text + std::string{kTraces} + std::string{kExamples};
 }
 

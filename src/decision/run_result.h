@@ -93,7 +93,8 @@ struct RunResult {
   double mean_replicas = 0.0;  // Mean over time of the replicas that were started and not stopped.
   std::uint64_t requests = 0, completed = 0, failed = 0;
   std::vector<FailureCount> failures;
-  double slo_attainment = 0.0;  // Share of all requests; a failed request missed its SLO.
+  double slo_attainment = 0.0;   // Share of all requests; a failed request missed its SLO.
+  std::optional<double> goal{};  // The share that the policy planned for; empty if it has no goal.
   double ttft_attainment = 0.0, itl_attainment = 0.0;
   BurstResult bursts;
   std::vector<TargetResult> targets{};  // The general one first, then those of the segments in their order.

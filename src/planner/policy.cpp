@@ -129,7 +129,8 @@ core::Result<std::unique_ptr<Policy>> make_policy(std::string_view name, const P
 }
 
 core::Result<PolicySettings> settings_of(std::string_view policy) {
-  if (decision::name_without_settings(policy) == "penstock") return parse_settings(policy, kGoal);
+  const std::string_view name = decision::name_without_settings(policy);
+  if (name == "penstock" || name == "clairvoyant") return parse_settings(policy, kGoal);
   const Entry* entry = find(policy);
   return parse_settings(policy, entry == nullptr ? std::span<const PolicySetting>{} : entry->settings);
 }

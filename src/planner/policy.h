@@ -49,7 +49,7 @@ struct PolicyContext {
 // lists those of the policy.
 [[nodiscard]] core::Result<std::unique_ptr<Policy>> make_policy(std::string_view name, const PolicyContext& context);
 [[nodiscard]] std::vector<std::string_view> policy_names();
-// Reads the settings of any of these policies, or of "penstock", which has `goal`.
+// Reads the settings of any of these policies, or of "penstock" and "clairvoyant", which have `goal`.
 [[nodiscard]] core::Result<PolicySettings> settings_of(std::string_view policy);
 // One line on the rule and its source, for --help and the reports.
 [[nodiscard]] std::string_view policy_summary(std::string_view name);

@@ -15,15 +15,15 @@ namespace penstock::planner {
 namespace {
 
 std::optional<double> number(std::string_view text) {
-  double scale = 1.0;
+  double divisor = 1.0;
   if (text.ends_with('%')) {
-    scale = 0.01;
+    divisor = 100.0;  // 95 / 100 is 0.95 to the last bit, 95 * 0.01 is not.
     text.remove_suffix(1);
   }
   double value = 0.0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc{} || end != text.data() + text.size() || !std::isfinite(value)) return std::nullopt;
-  return value * scale;
+  return value / divisor;
 }
 
 std::string list_of(std::span<const PolicySetting> known) {

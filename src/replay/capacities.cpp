@@ -102,7 +102,7 @@ double idle_prompt_tokens_per_s(const simulation::PoolSpec& pool) {
 }
 
 bool needs_capacity(std::string_view policy) {
-  if (policy == configuration::kClairvoyant || is_schedule(policy)) return false;
+  if (decision::name_without_settings(policy) == configuration::kClairvoyant || is_schedule(policy)) return false;
   // Policies that divide by the capacity reject zero.
   planner::PolicyContext context;
   context.capacity = {0.0, 0.0, 0.0, 0.0};

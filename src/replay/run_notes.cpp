@@ -16,16 +16,16 @@ std::string settings_of(const configuration::PlannerSetup& planner) {
 }  // namespace
 
 std::vector<std::string> run_notes(std::span<const decision::RunResult> results,
-                                   const configuration::PlannerSetup& planner, double goal) {
+                                   const configuration::PlannerSetup& planner) {
   std::vector<std::string> notes;
   std::string others;
   for (const decision::RunResult& result : results) {
-    if (result.policy == configuration::kClairvoyant && result.slo_attainment < goal)
+    if (decision::name_without_settings(result.policy) == configuration::kClairvoyant && result.goal &&
+        result.slo_attainment < *result.goal)
       notes.push_back(fmt::format(
-          "{}: its SLO attainment of {} is below the goal of {}: its goal is 99 % of what the fleet attains that grows "
-          "to "
-          "the maximum at once; a larger maximum, more replicas at the start or a shorter start-up raise both",
-          result.policy, report::format_share(result.slo_attainment), report::format_share(goal)));
+          "{}: its SLO attainment of {} misses the goal of {}, which no fleet within the bounds reached; a larger "
+          "maximum, more replicas at the start or a shorter start-up raise what is possible",
+          result.policy, report::format_share(result.slo_attainment), report::format_share(*result.goal)));
     if (decision::name_without_settings(result.policy) != configuration::kPenstock)
       others += (others.empty() ? "" : ", ") + result.policy;
   }

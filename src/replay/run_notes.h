@@ -10,8 +10,8 @@
 
 namespace penstock::replay {
 
-// A clairvoyant run below the goal of the SLO, and settings of the planner that policies in the results ignore.
+// A clairvoyant run below its goal, and settings of the planner that policies in the results ignore.
 [[nodiscard]] std::vector<std::string> run_notes(std::span<const decision::RunResult> results,
-                                                 const configuration::PlannerSetup& planner, double goal);
+                                                 const configuration::PlannerSetup& planner);
 
 }  // namespace penstock::replay

@@ -23,8 +23,31 @@ using decision::Policy;
 using decision::RunResult;
 using Progress = std::function<void(double share_done)>;
 
-constexpr double kClairvoyantRuns = 60.0;  // Approximate number of runs of that policy.
+constexpr double kClairvoyantRuns = 40.0;  // Approximate number of runs of that policy.
 constexpr double kFixedFleetRuns = 8.0;    // The same of the search for a fixed fleet.
+
+bool is_clairvoyant(std::string_view policy) {
+  return decision::name_without_settings(policy) == configuration::kClairvoyant;
+}
+
+// Only these policies plan for a goal.
+std::optional<double> goal_of(std::string_view policy, double general) {
+  if (!is_clairvoyant(policy) && decision::name_without_settings(policy) != configuration::kPenstock)
+    return std::nullopt;
+  return planner::settings_of(policy).value().get("goal", general);
+}
+
+// The targets of a run, as steps of a schedule.
+std::vector<planner::PoolSteps> steps_of(const RunResult& result, const std::vector<simulation::PoolSpec>& pools) {
+  std::vector<planner::PoolSteps> all;
+  for (const simulation::PoolSpec& pool : pools) {
+    planner::PoolSteps& steps = all.emplace_back();
+    steps.push_back({core::Duration{}, pool.replicas});
+    for (const decision::DecisionRecord& record : result.decisions)
+      if (record.pool == pool.name) steps.push_back({record.at.time_since_epoch(), record.target});
+  }
+  return all;
+}
 
 class Replay {
  public:
@@ -34,12 +57,15 @@ class Replay {
   }
 
   core::Result<ReplayRuns> run() {
-    return find_capacities().and_then([this] { return run_policies(); }).map([this] {
-      keep_best_splits();
-      for (std::string& note : run_notes(runs_.results, setup_.configuration.planner, setup_.options.slo_goal))
-        runs_.notes.push_back(std::move(note));
-      return std::move(runs_);
-    });
+    return find_capacities()
+        .and_then([this] { return run_policies(); })
+        .and_then([this] { return follow_cheaper_rows(); })
+        .map([this] {
+          keep_best_splits();
+          for (std::string& note : run_notes(runs_.results, setup_.configuration.planner))
+            runs_.notes.push_back(std::move(note));
+          return std::move(runs_);
+        });
   }
 
  private:
@@ -67,29 +93,31 @@ class Replay {
 
   core::Result<std::unique_ptr<Policy>> make_policy(std::string_view name,
                                                     const simulation::RunOptions& options) const {
-    if (name == configuration::kClairvoyant) return simulation::make_clairvoyant(setup_.workload, options);
+    if (is_clairvoyant(name))
+      return simulation::make_clairvoyant(setup_.workload, options).map([](simulation::Clairvoyant made) {
+        return std::move(made.policy);
+      });
     if (is_schedule(name)) return planner::make_schedule(setup_.schedules.at(std::string{name}));
-    if (decision::name_without_settings(name) == configuration::kPenstock) {
-      simulation::RunOptions with_goal = options;
-      with_goal.slo_goal = planner::settings_of(name).value().get("goal", options.slo_goal);
-      return make_penstock(setup_.planner, with_goal, setup_.uncertainty);
-    }
+    if (decision::name_without_settings(name) == configuration::kPenstock)
+      return make_penstock(setup_.planner, options, setup_.uncertainty);
     return make_policy_with(capacities_, name, setup_.options);
   }
 
   core::Result<void> run_one(std::string_view name, simulation::RunOptions options, const Progress& progress,
                              RunResult& result, report::PlannerMetrics* metrics = nullptr) const {
     options.progress = progress;
-    auto policy = make_policy(name, options);
+    simulation::RunOptions with_goal = options;
+    const std::optional<double> goal = goal_of(name, options.slo_goal);
+    with_goal.slo_goal = goal.value_or(options.slo_goal);
+    auto policy = make_policy(name, with_goal);
     if (!policy) return tl::make_unexpected(policy.error());
-    if (name == configuration::kClairvoyant) options.progress = nullptr;  // The search was most of the work.
-    std::vector<double> prices;
-    for (const simulation::PoolSpec& pool : options.pools) prices.push_back(pool.price_per_gpu_hour);
-    report::MeteredPolicy metered{**policy, prices};
+    if (is_clairvoyant(name)) options.progress = nullptr;  // The search was most of the work.
+    report::MeteredPolicy metered{**policy, prices()};
     auto done = simulation::run(setup_.workload, metrics == nullptr ? **policy : metered, options);
     if (!done) return tl::make_unexpected(done.error());
     result = *std::move(done);
     result.policy = name;
+    result.goal = goal;
     if (metrics != nullptr) *metrics = metered.at_end(result, options.slo);
     return {};
   }
@@ -100,7 +128,7 @@ class Replay {
     if (!setup_.configuration.output.metrics.empty()) runs_.metrics.resize(policies.size());
     std::vector<Task> tasks;
     for (std::size_t i = 0; i < policies.size(); ++i)
-      tasks.push_back({policies[i], policies[i] == configuration::kClairvoyant ? kClairvoyantRuns : 1.0,
+      tasks.push_back({policies[i], is_clairvoyant(policies[i]) ? kClairvoyantRuns : 1.0,
                        [this, i, &policies](const Progress& progress) {
                          return run_one(policies[i], setup_.options, progress, runs_.results[i],
                                         runs_.metrics.empty() ? nullptr : &runs_.metrics[i]);
@@ -117,6 +145,41 @@ class Replay {
     // The longest task starts first, so that the others do not wait for it at the end.
     std::stable_sort(tasks.begin(), tasks.end(), [](const Task& a, const Task& b) { return a.weight > b.weight; });
     return run_tasks(tasks, jobs(), show_);
+  }
+
+  // A clairvoyant run must not be dearer than another row that reaches its goal. It then follows the targets of that
+  // row, which a simulation of the same seed repeats.
+  core::Result<void> follow_cheaper_rows() {
+    for (std::size_t i = 0; i < runs_.results.size(); ++i) {
+      RunResult& own = runs_.results[i];
+      if (!is_clairvoyant(own.policy)) continue;
+      const auto better = [&](const RunResult& row, const RunResult& than) {
+        return row.slo_attainment >= *own.goal && (than.slo_attainment < *own.goal || report::is_cheaper(row, than));
+      };
+      const RunResult* best = &own;
+      for (const RunResult& row : runs_.results)
+        if (better(row, *best)) best = &row;
+      if (best == &own) continue;
+      const std::string followed = best->policy;
+      const std::unique_ptr<Policy> policy = planner::make_schedule(steps_of(*best, setup_.options.pools));
+      report::MeteredPolicy metered{*policy, prices()};
+      auto done = simulation::run(setup_.workload, metered, setup_.options);
+      if (!done) return tl::make_unexpected(done.error());
+      if (!better(*done, own)) continue;
+      done->policy = own.policy;
+      done->goal = own.goal;
+      own = *std::move(done);
+      if (!runs_.metrics.empty()) runs_.metrics[i] = metered.at_end(own, setup_.options.slo);
+      runs_.notes.push_back(
+          fmt::format("{} follows the replicas of {}, which cost less than its search found", own.policy, followed));
+    }
+    return {};
+  }
+
+  [[nodiscard]] std::vector<double> prices() const {
+    std::vector<double> prices;
+    for (const simulation::PoolSpec& pool : setup_.options.pools) prices.push_back(pool.price_per_gpu_hour);
+    return prices;
   }
 
   [[nodiscard]] simulation::RunOptions fixed_at(const FleetSizes& replicas) const {

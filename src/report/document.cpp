@@ -130,6 +130,10 @@ Json totals(const RankedResult& ranked, bool wall_speed) {
                                    {"input_at_slo", usd(costs.input_at_slo)},
                                    {"output_at_slo", usd(costs.output_at_slo)}};
   json["label"] = ranked.label;
+  if (result.goal) {
+    json["goal"] = json_number(*result.goal);
+    json["goal_kept"] = result.slo_attainment >= *result.goal;
+  }
   json["router"] = result.router;
   json["duration_s"] = json_number(result.duration_s);
   json["peak_replicas"] = result.peak_replicas;

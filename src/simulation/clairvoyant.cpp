@@ -2,291 +2,382 @@
 
 #include <algorithm>
 #include <cmath>
-#include <compare>
+#include <map>
 #include <optional>
 #include <set>
 #include <utility>
 
+#include "simulation/load_curve.h"
 #include "simulation/schedule.h"
+#include "simulation/schedule_moves.h"
 
 namespace penstock::simulation {
 namespace {
 
 constexpr core::Duration kForever = std::chrono::hours{24 * 365};
+constexpr double kBelowBest = 0.005;    // Below the attainment of the largest fleet, if the goal is out of reach.
+constexpr double kDearestMiss = 100.0;  // Times the mean cost of a request. A rough model may ask for any price.
+constexpr std::uint32_t kMovesBeforeCheck = 3;
 
 using decision::RunResult;
 using decision::SeriesPoint;
 
-std::vector<double> misses_by_window(const RunResult& result, std::size_t windows) {
-  std::vector<double> misses(windows);
-  for (std::size_t i = 0; i < result.series.size(); ++i) {
-    const SeriesPoint& point = result.series[i];
-    misses[std::min(i, windows - 1)] += static_cast<double>(point.arrived - point.met_slo);
-  }
-  return misses;
+// The live router gives a new replica its full share only after this time.
+core::Duration slow_start(const RunOptions& options) {
+  if (options.router != routing::Strategy::kLive) return {};
+  return options.dispatch.value_or(dispatch::DispatchOptions{}).picker.slow_start;
 }
 
-double count_misses(const RunResult& result) {
-  return std::round((1.0 - result.slo_attainment) * static_cast<double>(result.requests));
-}
-
-// Every size up to 8, then steps of a quarter.
-std::vector<std::uint32_t> sizes_to_try(std::uint32_t smallest, std::uint32_t largest) {
-  std::vector<std::uint32_t> sizes;
-  for (std::uint32_t size = smallest; size < largest; size += size < 8 ? 1U : size / 4) sizes.push_back(size);
-  sizes.push_back(largest);
-  return sizes;
-}
-
-// Between two simulated sizes, misses are taken to fall evenly; a larger fleet never misses more.
-void fill_between(std::vector<double>& row, std::size_t from, std::size_t to) {
-  row[to] = std::min(row[to], row[from]);
-  for (std::size_t n = from + 1; n < to; ++n)
-    row[n] = row[from] + (row[to] - row[from]) * static_cast<double>(n - from) / static_cast<double>(to - from);
-}
+struct Trial {
+  std::vector<Schedule> schedules;  // By pool.
+  double misses = 0.0, cost = 0.0;
+  double attainment = 0.0;
+  core::Duration request_time{}, itl{};  // 95th percentile and median.
+  std::vector<SeriesPoint> series;
+};
 
 class Search {
  public:
   Search(const workload::Workload& workload, const RunOptions& options, const ClairvoyantOptions& clairvoyant)
-      : workload_(workload), options_(options), clairvoyant_(clairvoyant) {
+      : workload_(workload), options_(options), requests_(static_cast<double>(workload.requests.size())) {
     const core::Duration narrowest = clairvoyant.narrowest_window;
-    const auto windows = std::clamp<std::int64_t>((workload.span() + narrowest - core::Duration{1}) / narrowest, 1,
-                                                  clairvoyant.windows_max);
-    options_.series_points = static_cast<std::uint32_t>(windows);
+    const auto points = std::clamp<std::int64_t>((workload.span() + narrowest - core::Duration{1}) / narrowest, 1,
+                                                 clairvoyant.windows_max);
+    options_.series_points = static_cast<std::uint32_t>(points);
     progress_ = std::exchange(options_.progress, nullptr);
-    for (const PoolSpec& pool : options_.pools)
-      runs_expected_ += 3 * sizes_to_try(pool.min_replicas, pool.max_replicas).size();
-    runs_expected_ += clairvoyant.refinements + clairvoyant.trims;
+    const std::uint64_t affordable = clairvoyant.requests_simulated / workload.requests.size();
+    budget_ =
+        static_cast<std::uint32_t>(std::clamp<std::uint64_t>(affordable, clairvoyant.runs_min, clairvoyant.runs_max));
+    allowed_ = (1.0 - options.slo_goal) * requests_ + 1e-6;
+    for (const PoolSpec& pool : options.pools) {
+      const double price = pool.price_per_gpu_hour > 0.0 ? pool.price_per_gpu_hour : 1.0;
+      moves_.prices.push_back(price * pool.gpus_per_replica);
+      moves_.limits.push_back({pool.replicas, pool.start_up, slow_start(options)});
+    }
   }
 
-  core::Result<std::vector<Schedule>> find() {
-    std::vector<std::uint32_t> full;
-    std::vector<Schedule> all_at_once;
-    for (const PoolSpec& pool : options_.pools) {
-      full.push_back(pool.max_replicas);
-      all_at_once.push_back({kForever, {pool.max_replicas}});
-    }
-    // The goal is set by the best that can be done from the fleet there is at the start.
-    auto reached = simulate(all_at_once, options_);
-    if (!reached) return tl::make_unexpected(reached.error());
-    window_ = reached->series.front().at.time_since_epoch();
-    windows_ = static_cast<std::size_t>(workload_.span() / window_) + 1;
-    allowed_ = static_cast<double>(reached->requests) -
-               std::ceil(clairvoyant_.goal * (static_cast<double>(reached->requests) - count_misses(*reached)));
-    for (std::size_t pool = 0; pool < full.size(); ++pool)
-      if (auto made = make_table(pool, full); !made) return tl::make_unexpected(made.error());
-    return refine();
+  core::Result<Trial> find() {
+    samples_.resize(pools());
+    return try_fixed_fleets()
+        .and_then([this] { return plan_by_model(); })
+        .and_then([this] { return move_on(); })
+        .and_then([this] { return try_cheaper_fixed_fleets(); })
+        .map([this] { return *std::move(best_); });
   }
 
  private:
-  core::Result<void> make_table(std::size_t pool, const std::vector<std::uint32_t>& full) {
-    const PoolSpec& spec = options_.pools[pool];
-    MissTable table{window_, spec.min_replicas, std::vector<std::vector<double>>(windows_)};
-    std::size_t filled = 0;
-    double fewest = allowed_;
-    for (const std::uint32_t size : sizes_to_try(spec.min_replicas, spec.max_replicas)) {
-      auto misses = misses_without_backlog(pool, full, size);
-      if (!misses) return tl::make_unexpected(misses.error());
-      const std::size_t at = size - spec.min_replicas;
-      double sum = 0.0;
-      for (std::size_t window = 0; window < windows_; ++window) {
-        auto& row = table.misses[window];
-        row.resize(at + 1);
-        row[at] = (*misses)[window];
-        if (at > 0) fill_between(row, filled, at);
-        sum += row[at];
-      }
-      filled = at;
-      // Larger fleets are worth a look while they still save a twentieth of what may be missed.
-      if (sum <= 0.5 * allowed_ && sum >= fewest - 0.05 * allowed_) break;
-      fewest = std::min(fewest, sum);
+  [[nodiscard]] std::size_t pools() const { return options_.pools.size(); }
+  [[nodiscard]] bool reaches(const Trial& trial) const { return trial.misses <= allowed_; }
+
+  [[nodiscard]] bool is_better(const Trial& trial, const Trial& than) const {
+    if (!reaches(trial)) return trial.misses < than.misses;
+    return !reaches(than) || trial.cost < than.cost;
+  }
+
+  core::Result<Trial> simulate(std::vector<Schedule> schedules) {
+    ++runs_;
+    if (progress_) progress_(std::min(1.0, static_cast<double>(runs_) / static_cast<double>(budget_)));
+    FollowSchedules policy{schedules, slow_start(options_)};
+    auto result = run(workload_, policy, options_);
+    if (!result) return tl::make_unexpected(result.error());
+    Trial trial{std::move(schedules),
+                std::round((1.0 - result->slo_attainment) * requests_),
+                result->cost > 0.0 ? result->cost : result->gpu_hours,
+                result->slo_attainment,
+                core::from_milliseconds(result->e2e_ms.p95),
+                core::from_milliseconds(result->tpot_ms.p50),
+                std::move(result->series)};
+    point_ = trial.series.front().at.time_since_epoch();
+    return trial;
+  }
+
+  // Simulates, and keeps the result if it is the best so far.
+  core::Result<Trial> attempt(std::vector<Schedule> schedules) {
+    auto trial = simulate(std::move(schedules));
+    if (trial && (!best_ || is_better(*trial, *best_))) best_ = *trial;
+    return trial;
+  }
+
+  // ---- 1: fixed fleets ----------------------------------------------------------------------------------------------
+
+  [[nodiscard]] static std::vector<Schedule> fixed(const std::vector<std::uint32_t>& sizes) {
+    std::vector<Schedule> schedules;
+    for (const std::uint32_t size : sizes) schedules.push_back({kForever, {size}});
+    return schedules;
+  }
+
+  [[nodiscard]] std::vector<std::uint32_t> largest() const {
+    std::vector<std::uint32_t> sizes;
+    for (const PoolSpec& pool : options_.pools) sizes.push_back(pool.max_replicas);
+    return sizes;
+  }
+
+  core::Result<void> try_fixed_fleets() {
+    std::vector<std::uint32_t> smallest_that_reach;
+    for (std::size_t pool = 0; pool < pools(); ++pool) {
+      auto size = search_size(pool);
+      if (!size) return tl::make_unexpected(size.error());
+      smallest_that_reach.push_back(*size);
     }
-    tables_.push_back(std::move(table));
+    if (pools() > 1) {
+      best_.reset();
+      if (auto joint = try_joint_fleets(std::move(smallest_that_reach)); !joint) return joint;
+    }
+    if (!reaches(*best_)) allowed_ = best_->misses + kBelowBest * requests_;
+    // Windows that are shorter than requests are served by the fleet of another window.
+    const core::Duration longest = best_->request_time;
+    points_per_window_ = std::max<std::int64_t>(1, (longest + point_ - core::Duration{1}) / point_);
+    points_per_window_ =
+        std::min<std::int64_t>(points_per_window_, std::max<std::int64_t>(1, options_.series_points / 4));
     return {};
   }
 
-  // What misses in each window that is served by `size` replicas of the pool, when a larger fleet served the window
-  // before and left nothing behind: two runs, each with the size in every other window.
-  core::Result<std::vector<double>> misses_without_backlog(std::size_t pool, const std::vector<std::uint32_t>& full,
-                                                           std::uint32_t size) {
-    RunOptions options = options_;
-    std::vector<Schedule> schedules;
-    for (std::size_t i = 0; i < full.size(); ++i) {
-      options.pools[i].start_up = core::Duration{};
-      options.pools[i].replicas = i == pool ? size : full[i];
-      schedules.push_back({window_, std::vector<std::uint32_t>(windows_, options.pools[i].replicas)});
+  // Returns the smallest size that reaches the goal beside full fleets of the other pools; the largest if none does.
+  core::Result<std::uint32_t> search_size(std::size_t pool) {
+    const PoolSpec& spec = options_.pools[pool];
+    const std::uint32_t smallest = std::max(1U, spec.min_replicas);
+    const auto limit = std::clamp<std::size_t>(budget_ / 5, 3, 10);
+    std::uint32_t failed = smallest - 1;
+    std::optional<std::uint32_t> good;
+    std::uint32_t size = std::clamp(spec.replicas, smallest, spec.max_replicas);
+    std::map<std::uint32_t, Trial>& tried = fixed_[pool];
+    for (;;) {
+      std::vector<std::uint32_t> sizes = largest();
+      sizes[pool] = size;
+      auto trial = attempt(fixed(sizes));
+      if (!trial) return tl::make_unexpected(trial.error());
+      if (reaches(*trial))
+        good = size;
+      else
+        failed = size;
+      tried.emplace(size, *std::move(trial));
+      if (good ? *good - failed == 1 || tried.size() >= limit : failed == spec.max_replicas) break;
+      const std::uint32_t guess = model(pool).fixed_size(smallest, spec.max_replicas, allowed_);
+      if (good)
+        size = std::clamp(guess, failed + 1, *good - 1);
+      else
+        size = std::clamp(tried.size() < limit ? guess : 2 * failed, failed + std::max(1U, failed / 4), 2 * failed);
+      size = std::min(size, spec.max_replicas);
     }
-    std::vector<double> misses(windows_);
-    for (const std::size_t first : {0U, 1U}) {
-      for (std::size_t window = 0; window < windows_; ++window)
-        schedules[pool].replicas[window] = window % 2 == first ? size : std::min(full[pool], 2 * size + 2);
-      auto result = simulate(schedules, options);
-      if (!result) return tl::make_unexpected(result.error());
-      const std::vector<double> seen = misses_by_window(*result, windows_);
-      for (std::size_t window = first; window < windows_; window += 2) misses[window] = seen[window];
-    }
-    return misses;
+    return good.value_or(spec.max_replicas);
   }
 
-  struct Trial {
-    std::vector<Schedule> schedules;  // by pool
-    double misses = 0.0;
-    RunResult result;
+  // Both pools grow from the sizes that suffice beside a full fleet of the other, until the goal is reached.
+  core::Result<void> try_joint_fleets(std::vector<std::uint32_t> sizes) {
+    for (;;) {
+      auto trial = attempt(fixed(sizes));
+      if (!trial) return tl::make_unexpected(trial.error());
+      if (reaches(*trial) || sizes == largest()) return {};
+      for (std::size_t pool = 0; pool < pools(); ++pool)
+        sizes[pool] = std::min(options_.pools[pool].max_replicas, sizes[pool] + std::max(1U, sizes[pool] / 4));
+    }
+  }
+
+  // ---- 2: the model -------------------------------------------------------------------------------------------------
+
+  [[nodiscard]] core::Duration window() const { return point_ * points_per_window_; }
+  [[nodiscard]] std::size_t windows() const { return static_cast<std::size_t>(workload_.span() / window()) + 1; }
+
+  struct Seen {
+    std::vector<double> misses, requests;       // By window.
+    std::vector<std::vector<double>> replicas;  // By pool and window.
   };
 
-  core::Result<RunResult> simulate(const std::vector<Schedule>& schedules, const RunOptions& options) {
-    ++runs_;
-    if (progress_) progress_(std::min(1.0, static_cast<double>(runs_) / static_cast<double>(runs_expected_)));
-    FollowSchedules policy{schedules};
-    return run(workload_, policy, options);
-  }
-
-  core::Result<Trial> attempt(std::vector<Schedule> schedules) {
-    auto result = simulate(schedules, options_);
-    if (!result) return tl::make_unexpected(result.error());
-    return Trial{std::move(schedules), count_misses(*result), *std::move(result)};
-  }
-
-  [[nodiscard]] bool is_better(const Trial& trial, const Trial& than) const {
-    if (trial.misses > allowed_) return trial.misses < than.misses;
-    return than.misses > allowed_ || trial.result.cost < than.result.cost;
-  }
-
-  // The best fleet of one size, from the first moment on: what is found must not be dearer than that.
-  core::Result<Trial> best_fixed_fleet() {
-    std::optional<Trial> best;
-    const PoolSpec& spec = options_.pools.front();
-    for (const std::uint32_t size : sizes_to_try(std::max(1U, spec.min_replicas), tables_.front().largest())) {
-      auto trial = attempt({{window_, std::vector<std::uint32_t>(windows_, size)}});
-      if (!trial) return trial;
-      if (!best || is_better(*trial, *best)) best = *std::move(trial);
-      if (best->misses <= allowed_) break;
+  [[nodiscard]] Seen seen_in(const Trial& trial) const {
+    const std::size_t count = windows();
+    Seen seen{std::vector<double>(count), std::vector<double>(count), {}};
+    std::vector<double> points(count);
+    seen.replicas.assign(pools(), std::vector<double>(count));
+    for (std::size_t i = 0; i < trial.series.size(); ++i) {
+      const SeriesPoint& point = trial.series[i];
+      const std::size_t at = std::min(i / static_cast<std::size_t>(points_per_window_), count - 1);
+      seen.misses[at] += static_cast<double>(point.arrived - point.met_slo);
+      seen.requests[at] += static_cast<double>(point.arrived);
+      points[at] += 1.0;
+      for (std::size_t pool = 0; pool < pools(); ++pool) seen.replicas[pool][at] += point.ready_by_pool[pool];
     }
-    return *std::move(best);
+    for (auto& replicas : seen.replicas)
+      for (std::size_t at = 0; at < count; ++at) replicas[at] /= std::max(1.0, points[at]);
+    return seen;
   }
 
-  core::Result<std::vector<Schedule>> refine() {
-    std::optional<Trial> best;
-    if (tables_.size() == 1) {
-      auto fixed = best_fixed_fleet();
-      if (!fixed) return tl::make_unexpected(fixed.error());
-      best = *std::move(fixed);
-    }
-    double aim = allowed_ / static_cast<double>(tables_.size());
-    for (std::uint32_t i = 0; i < clairvoyant_.refinements; ++i) {
+  void add_samples(const Seen& seen, std::size_t pool) {
+    for (std::size_t at = 0; at < seen.misses.size(); ++at)
+      if (seen.requests[at] > 0.0)
+        samples_[pool].push_back({at, seen.replicas[pool][at], seen.misses[at] / seen.requests[at]});
+  }
+
+  // Of the runs with fixed fleets.
+  [[nodiscard]] LoadCurve model(std::size_t pool) {
+    const std::map<std::uint32_t, Trial>& tried = fixed_[pool];
+    samples_[pool].clear();
+    for (const auto& [size, trial] : tried) add_samples(seen_in(trial), pool);
+    const TokenLoad load = token_load(workload_, window(), windows(), tried.rbegin()->second.itl);
+    return LoadCurve::fit(load, options_.pools[pool].role, samples_[pool]);
+  }
+
+  // ---- 3 and 4: schedules of the model ------------------------------------------------------------------------------
+
+  [[nodiscard]] MissTable table(std::size_t pool, std::uint32_t needed = 0) const {
+    return curves_[pool].table(options_.pools[pool].min_replicas, options_.pools[pool].max_replicas, needed);
+  }
+
+  core::Result<void> plan_by_model() {
+    for (std::size_t pool = 0; pool < pools(); ++pool) curves_.push_back(model(pool));
+    double aim = allowed_;
+    base_ = *best_;
+    const std::uint32_t rounds = std::max(2U, budget_ / 5);
+    for (std::uint32_t round = 0; round < rounds; ++round) {
       std::vector<Schedule> schedules;
-      for (std::size_t pool = 0; pool < tables_.size(); ++pool) {
-        const PoolSpec& spec = options_.pools[pool];
-        schedules.push_back(cheapest_within(tables_[pool], {spec.replicas, spec.start_up}, aim));
+      double price_s = 0.0;
+      for (std::size_t pool = 0; pool < pools(); ++pool) {
+        PricedSchedule priced = cheapest_within(table(pool), moves_.limits[pool], aim / static_cast<double>(pools()));
+        price_s = std::max(price_s, priced.price_s * moves_.prices[pool]);
+        schedules.push_back(std::move(priced));
       }
+      const double request_s = 3600.0 * best_->cost / requests_;
+      moves_.price_s = std::clamp(price_s, request_s, kDearestMiss * request_s);
       auto trial = attempt(std::move(schedules));
       if (!trial) return tl::make_unexpected(trial.error());
-      correct(trial->schedules, trial->result);
-      // Aim lower when too many missed, and a little higher when there was room.
+      learn(*trial);
       const double ratio = (allowed_ + 1.0) / (trial->misses + 1.0);
       aim *= std::clamp(trial->misses > allowed_ ? ratio : std::sqrt(ratio), 0.5, 1.5);
-      if (!best || is_better(*trial, *best)) best = *std::move(trial);
+      if (priced_cost(*trial) < priced_cost(base_)) base_ = *std::move(trial);
     }
-    return trim(*std::move(best));
+    return {};
   }
 
-  // Takes a replica out of one stretch after the other, where the table expects the least harm for what it saves, and
-  // keeps what the simulation finds good.
-  core::Result<std::vector<Schedule>> trim(Trial best) {
-    std::set<Cut> refused;
-    for (std::uint32_t i = 0; i < clairvoyant_.trims; ++i) {
-      const std::optional<Cut> cut = most_promising(best.schedules, refused);
-      if (!cut) break;
-      std::vector<Schedule> schedules = best.schedules;
-      for (std::size_t window = cut->begin; window < cut->end; ++window) --schedules[cut->pool].replicas[window];
+  // With the misses beyond those that are allowed, at the price of the last schedule.
+  [[nodiscard]] double priced_cost(const Trial& trial) const {
+    return 3600.0 * trial.cost + moves_.price_s * std::max(0.0, trial.misses - allowed_);
+  }
+
+  void learn(const Trial& trial) {
+    const Seen seen = seen_in(trial);
+    if (pools() == 1) {
+      add_samples(seen, 0);
+      curves_[0].refit(samples_[0]);
+    }
+    for (std::size_t at = 0; at < seen.misses.size(); ++at) {
+      if (seen.requests[at] <= 0.0) continue;
+      std::vector<double> expected;
+      double sum = 0.0, busiest = 0.0;
+      std::size_t responsible = 0;
+      for (std::size_t pool = 0; pool < pools(); ++pool) {
+        const double replicas = seen.replicas[pool][at];
+        sum += expected.emplace_back(curves_[pool].missed(at, replicas));
+        if (const double load = curves_[pool].utilisation(at, replicas); load > busiest) {
+          busiest = load;
+          responsible = pool;
+        }
+      }
+      const double excess = seen.misses[at] / seen.requests[at] - sum;
+      // Half of what was not expected may come from the window before.
+      const bool carried = excess > 0.0 && at > 0 && seen.misses[at - 1] > 0.0 && seen.requests[at - 1] > 0.0;
+      for (std::size_t pool = 0; pool < pools(); ++pool) {
+        if (excess > 0.0 && pool != responsible) continue;
+        const double change =
+            excess > 0.0 ? excess * (carried ? 0.5 : 1.0) : excess * (sum > 0.0 ? expected[pool] / sum : 0.0);
+        curves_[pool].correct({at, seen.replicas[pool][at], std::clamp(expected[pool] + change, 0.0, 1.0)});
+        if (!carried) continue;
+        const double before = curves_[pool].missed(at - 1, seen.replicas[pool][at - 1]) +
+                              change * seen.requests[at] / seen.requests[at - 1];
+        curves_[pool].correct({at - 1, seen.replicas[pool][at - 1], std::clamp(before, 0.0, 1.0)});
+      }
+    }
+  }
+
+  // ---- 5: small changes ---------------------------------------------------------------------------------------------
+
+  [[nodiscard]] std::vector<Schedule> by_window(const std::vector<Schedule>& schedules) const {
+    std::vector<Schedule> made = schedules;
+    for (Schedule& schedule : made)
+      if (schedule.window != window()) schedule = {window(), std::vector(windows(), schedule.replicas.front())};
+    return made;
+  }
+
+  [[nodiscard]] SchedulePlan plan_of(const Trial& trial) const {
+    return {by_window(trial.schedules), seen_in(trial).misses, trial.misses};
+  }
+
+  core::Result<void> move_on() {
+    SchedulePlan plan = plan_of(base_);
+    const std::vector<Schedule> other = by_window(best_->schedules);
+    for (std::size_t pool = 0; pool < pools(); ++pool)
+      moves_.tables.push_back(table(
+          pool, 1 + std::max(std::ranges::max(plan.schedules[pool].replicas), std::ranges::max(other[pool].replicas))));
+    const std::uint32_t until = budget_ - (pools() == 1 ? 1 : 0);
+    std::set<Move> tried;
+    std::uint32_t since_check = 0;
+    double drift = 0.0;  // How many more misses a check found than were expected.
+    while (runs_ < until) {
+      std::vector<Move> moves;
+      if (since_check < kMovesBeforeCheck && runs_ + 1 < until) moves = propose(plan, moves_, tried);
+      if (moves.empty() && since_check == 0) break;
+      std::vector<Schedule> schedules = plan.schedules;
+      for (const Move& move : moves) apply(move, schedules);
       auto trial = attempt(std::move(schedules));
       if (!trial) return tl::make_unexpected(trial.error());
-      if (is_better(*trial, best))
-        best = *std::move(trial);
-      else
-        refused.insert(*cut);
-    }
-    return std::move(best.schedules);
-  }
-
-  struct Cut {
-    std::size_t pool, begin, end;  // windows [begin, end)
-    auto operator<=>(const Cut&) const = default;
-  };
-
-  [[nodiscard]] std::optional<Cut> most_promising(const std::vector<Schedule>& schedules,
-                                                  const std::set<Cut>& refused) const {
-    std::optional<Cut> best;
-    double best_worth = 0.0;
-    for (std::size_t pool = 0; pool < schedules.size(); ++pool) {
-      const std::vector<std::uint32_t>& replicas = schedules[pool].replicas;
-      const MissTable& table = tables_[pool];
-      for (std::size_t begin = 0, end = 0; begin < windows_; begin = end) {
-        while (end < windows_ && replicas[end] == replicas[begin]) ++end;
-        const std::size_t at = replicas[begin] - table.smallest;
-        if (at == 0) continue;
-        const std::size_t middle = (begin + end) / 2;
-        for (const Cut& cut : {Cut{pool, begin, end}, Cut{pool, begin, middle}, Cut{pool, middle, end},
-                               Cut{pool, begin, begin + 1}, Cut{pool, end - 1, end}}) {
-          if (cut.begin == cut.end || refused.contains(cut)) continue;
-          double harm = 1.0;
-          for (std::size_t window = cut.begin; window < cut.end; ++window)
-            harm += table.misses[window][at - 1] - table.misses[window][at];
-          const double worth = static_cast<double>(cut.end - cut.begin) / harm;
-          if (worth <= best_worth) continue;
-          best = cut;
-          best_worth = worth;
-        }
+      const std::vector<double> misses = seen_in(*trial).misses;
+      if (moves.empty()) {
+        drift = std::max(0.0, trial->misses - plan.total);
+        plan = plan_of(*trial);
+        since_check = 0;
+        if (is_better(*best_, *trial)) plan = plan_of(*best_);
+      } else {
+        adopt(moves, misses, allowed_ - drift, moves_, plan);
+        ++since_check;
       }
     }
-    return best;
+    return {};
   }
 
-  // Simulated values replace the table's values for these sizes. Half of the additional misses of a window are assigned
-  // to the window before, whose backlog it had to serve.
-  void correct(const std::vector<Schedule>& schedules, const RunResult& result) {
-    const std::vector<double> seen = misses_by_window(result, windows_);
-    for (std::size_t pool = 0; pool < tables_.size(); ++pool) {
-      MissTable& table = tables_[pool];
-      for (std::size_t window = 0; window < windows_; ++window) {
-        const std::size_t at = schedules[pool].replicas[window] - table.smallest;
-        const double excess = seen[window] - table.misses[window][at];
-        if (excess > 0.0) {
-          raise(table.misses[window], at, 0.5 * excess);
-          if (window > 0)
-            raise(table.misses[window - 1], schedules[pool].replicas[window - 1] - table.smallest, 0.5 * excess);
-        } else if (tables_.size() == 1) {
-          for (std::size_t n = at; n < table.misses[window].size(); ++n)
-            table.misses[window][n] = std::min(table.misses[window][n], seen[window]);
-        }
+  // ---- 6: what is found is not dearer than a fixed fleet ------------------------------------------------------------
+
+  core::Result<void> try_cheaper_fixed_fleets() {
+    if (pools() > 1) return {};
+    std::map<std::uint32_t, Trial>& tried = fixed_[0];
+    const double cost_of_one = tried.rbegin()->second.cost / tried.rbegin()->first;
+    const std::uint32_t smallest = std::max(1U, options_.pools[0].min_replicas);
+    auto size = static_cast<std::uint32_t>(
+        std::clamp<double>(std::ceil(best_->cost / cost_of_one) - 1.0, 0.0, options_.pools[0].max_replicas));
+    for (; size >= smallest; --size) {
+      auto known = tried.find(size);
+      if (known == tried.end()) {
+        auto trial = attempt(fixed({size}));
+        if (!trial) return tl::make_unexpected(trial.error());
+        known = tried.emplace(size, *std::move(trial)).first;
       }
+      if (!reaches(known->second)) break;  // Smaller ones miss more.
     }
-  }
-
-  static void raise(std::vector<double>& row, std::size_t at, double excess) {
-    for (std::size_t n = 0; n <= at; ++n) row[n] += excess;
+    return {};
   }
 
   const workload::Workload& workload_;
   RunOptions options_;
-  const ClairvoyantOptions& clairvoyant_;
+  double requests_;
   std::function<void(double)> progress_;
-  std::size_t runs_ = 0, runs_expected_ = 1;
-  core::Duration window_{};
-  std::size_t windows_ = 1;
-  double allowed_ = 0.0;
-  std::vector<MissTable> tables_;  // by pool
+  std::uint32_t runs_ = 0, budget_ = 1;
+  double allowed_ = 0.0;  // Misses.
+  core::Duration point_{};
+  std::int64_t points_per_window_ = 1;
+  std::map<std::size_t, std::map<std::uint32_t, Trial>> fixed_;  // By pool and size.
+  std::vector<std::vector<LoadSample>> samples_;                 // By pool.
+  std::vector<LoadCurve> curves_;                                // By pool.
+  MoveContext moves_;
+  Trial base_;  // Where small changes begin.
+  std::optional<Trial> best_;
 };
 
 }  // namespace
 
-core::Result<std::unique_ptr<decision::Policy>> make_clairvoyant(const workload::Workload& workload,
-                                                                 const RunOptions& options,
-                                                                 const ClairvoyantOptions& clairvoyant) {
+core::Result<Clairvoyant> make_clairvoyant(const workload::Workload& workload, const RunOptions& options,
+                                           const ClairvoyantOptions& clairvoyant) {
   if (workload.requests.empty()) return core::invalid_input("workload", "has no requests");
-  auto schedules = Search{workload, options, clairvoyant}.find();
-  if (!schedules) return tl::make_unexpected(schedules.error());
-  return std::make_unique<FollowSchedules>(std::move(*schedules));
+  return Search{workload, options, clairvoyant}.find().map([&](Trial trial) {
+    return Clairvoyant{std::make_unique<FollowSchedules>(std::move(trial.schedules), slow_start(options)),
+                       options.slo_goal, trial.attainment};
+  });
 }
 
 }  // namespace penstock::simulation

@@ -15,7 +15,7 @@ Schedule cheapest_schedule(const MissTable& table, const ScheduleLimits& limits,
   const std::size_t windows = table.misses.size();
   const std::size_t sizes = table.misses.front().size();
   const double width_s = core::to_seconds(table.window);
-  const double start_up_s = core::to_seconds(limits.start_up);
+  const double growth_s = limits.growth_s();
   constexpr double kImpossible = std::numeric_limits<double>::infinity();
 
   // cost[n]: the least cost of the windows so far that ends with the fleet size of index n.
@@ -33,10 +33,10 @@ Schedule cheapest_schedule(const MissTable& table, const ScheduleLimits& limits,
     const bool may_grow = table.window * static_cast<std::int64_t>(window) >= limits.start_up;
     if (may_grow) {
       std::size_t from = 0;
-      for (std::size_t n = 1; n < sizes; ++n) {  // a smaller one grows for the time that start-ups take
-        if (cost[n - 1] - static_cast<double>(n - 1) * start_up_s < cost[from] - static_cast<double>(from) * start_up_s)
+      for (std::size_t n = 1; n < sizes; ++n) {  // a smaller one grows for the time until the replicas are needed
+        if (cost[n - 1] - static_cast<double>(n - 1) * growth_s < cost[from] - static_cast<double>(from) * growth_s)
           from = n - 1;
-        const double grown = cost[from] + static_cast<double>(n - from) * start_up_s;
+        const double grown = cost[from] + static_cast<double>(n - from) * growth_s;
         if (grown < next[n]) {
           next[n] = grown;
           came_from[window][n] = static_cast<std::uint32_t>(from);
@@ -64,15 +64,15 @@ double misses_of(const MissTable& table, const Schedule& schedule) {
   return misses;
 }
 
-Schedule cheapest_within(const MissTable& table, const ScheduleLimits& limits, double allowed) {
-  Schedule best = cheapest_schedule(table, limits, kDearest_s);
+PricedSchedule cheapest_within(const MissTable& table, const ScheduleLimits& limits, double allowed) {
+  PricedSchedule best{cheapest_schedule(table, limits, kDearest_s), kDearest_s};
   if (misses_of(table, best) > allowed) return best;
   double low = 0.0, high = kDearest_s;  // Bounds of the price, on a scale that bisects orders of magnitude.
   for (int i = 0; i < kBisections; ++i) {
     const double price = i < 12 && low == 0.0 ? high * 0.1 : 0.5 * (low + high);
     Schedule schedule = cheapest_schedule(table, limits, price);
     if (misses_of(table, schedule) <= allowed) {
-      best = std::move(schedule);
+      best = {std::move(schedule), price};
       high = price;
     } else {
       low = price;
@@ -88,7 +88,7 @@ decision::Decision FollowSchedules::decide(const signals::Observation& observati
     const Schedule& schedule = schedules_[pool];
     const core::Duration now = observation.now.time_since_epoch();
     const auto first = static_cast<std::size_t>(now / schedule.window);
-    const auto last = static_cast<std::size_t>((now + seen.start_up + interval()) / schedule.window);
+    const auto last = static_cast<std::size_t>((now + seen.start_up + lead_ + interval()) / schedule.window);
     std::uint32_t needed = seen.min_replicas;
     for (std::size_t window = first; window <= last && window < schedule.replicas.size(); ++window)
       needed = std::max(needed, schedule.replicas[window]);

@@ -125,7 +125,7 @@ class Schedules(Planner):
         trace = "synthetic:rate=40,duration=4m,input=3000,output=200"
         page = " ".join(self.run_program("replay", trace, "--config", "p.yaml", "--policy", "clairvoyant,static", "--start-up", "3m",
                                          "--max-replicas", 4).stdout.split())
-        self.assertRegex(page, r"clairvoyant: its SLO attainment of [0-9.]+ % is below the goal of 99\.0 %")
+        self.assertRegex(page, r"clairvoyant: its SLO attainment of [0-9.]+ % misses the goal of 99\.0 %")
         self.assertIn("the warm pool is part of the policy penstock, and not of clairvoyant, static", page)
 
 

@@ -134,6 +134,29 @@ class Replay(CliTest):
         policies = {result["policy"] for result in self.read_json("out.json")["results"]}
         self.assertLess({"static", "kpa", "apa", "llmd-slo", "dynamo-throughput", "clairvoyant"}, policies)
 
+    def test_a_clairvoyant_has_a_goal_and_reports_when_it_misses_it(self):
+        names = ["clairvoyant:goal=95%", "clairvoyant:goal=0.8"]
+        trace = "synthetic:rate=12,duration=6m,input=3000,output=200"
+        done = self.run_program("replay", trace, "--policy", ",".join(names), "--start-up", "2m", "--max-replicas", 6,
+                                "--no-answer", "--json", "out.json")
+        results = {each["policy"]: each for each in self.read_json("out.json")["results"]}
+        self.assertEqual([results[name]["goal"] for name in names], [0.95, 0.8])
+        for name in names:
+            missed = f"{name}: its SLO attainment of" in done.stdout
+            self.assertEqual(results[name]["goal_kept"], results[name]["slo_attainment"] >= results[name]["goal"])
+            self.assertEqual(results[name]["goal_kept"], not missed)
+        self.assertLessEqual(results[names[1]]["gpu_hours"], results[names[0]]["gpu_hours"])
+
+    def test_a_clairvoyant_is_not_dearer_than_a_row_that_reaches_its_goal(self):
+        self.run_program("replay", "built-in", "--policy", "clairvoyant:goal=90%,static,keda-tokens,hpa-rate",
+                         "--max-replicas", "6", "--replicas", "2", "--no-answer", "--json", "out.json")
+        results = {each["policy"]: each for each in self.read_json("out.json")["results"]}
+        own = results.pop("clairvoyant:goal=90%")
+        self.assertTrue(own["goal_kept"])
+        for other in results.values():
+            if other["slo_attainment"] >= 0.9:
+                self.assertLessEqual(own["gpu_hours"], other["gpu_hours"])
+
     def test_settings_of_a_policy_follow_its_name(self):
         names = ["hpa-rate", "hpa-rate:utilisation=0.3"]
         done = self.run_program("replay", "built-in", "--policy", ",".join(names), "--max-replicas", "8", "--no-answer",
