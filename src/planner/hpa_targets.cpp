@@ -12,7 +12,7 @@ namespace {
 constexpr double kKvTarget = 0.75;  // KV use of a replica.
 
 // Why an HPA cannot run a policy, by the beginning of its name.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kReasons{{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kReasons{{
     {"static", "it never scales"},
     {"kpa", "its panic mode is in Knative's autoscaler, which scales Knative Services"},
     {"apa", "AIBrix's controller computes it, with the strategy APA of a PodAutoscaler"},
@@ -20,6 +20,8 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kReasons{
     {"llmd-slo", "it reads latencies and numbers of replicas as the guide workload-autoscaling of llm-d sets them up"},
     {"llmd-",
      "it reads metrics of llm-d's endpoint picker; use the ScaledObject of llm-d's guide workload-autoscaling"},
+    {"token-velocity", "TokenScale's controller computes it from arrivals of 15 s"},
+    {"hourly-floor", "its floor is a forecast, which no metric in Prometheus has"},
     {"dynamo", "Dynamo's planner computes it from forward pass metrics, which Prometheus does not have"},
 }};
 

@@ -40,6 +40,13 @@ constexpr std::array kTokens{
     PolicySetting{"down", 0.05, 2.0, "share of its learned capacity below which it shrinks, 0.70 by default"}};
 constexpr std::array kSlo{
     PolicySetting{"slo", 0.05, 2.0, "share of the latency targets that it aims for, 1 by default"}};
+constexpr std::array kVelocity{
+    PolicySetting{"headroom", 0.0, 5.0, "share by which the needed token rate is raised, 0 by default"},
+    PolicySetting{"hold", 0.0, 3600.0, "seconds for which it keeps what was needed, 300 by default"}};
+constexpr std::array kFloor{
+    PolicySetting{"headroom", -0.9, 5.0, "share by which the forecast load is raised, 0.1 by default"},
+    PolicySetting{"up", 0.05, 3.0, "utilisation above which it grows, 0.7 by default"},
+    PolicySetting{"down", 0.0, 3.0, "utilisation below which it shrinks, 0.3 by default"}};
 constexpr std::array kGoal{
     PolicySetting{"goal", 0.5, 0.9999, "share of the requests within the SLO that it plans for, slo.goal by default"}};
 
@@ -82,6 +89,10 @@ constexpr std::array kPolicies{
           make_dynamo_sla, false, kSlo},
     Entry{"dynamo-sla-load", "the same without the forecast: estimated TTFT and ITL, one replica a step",
           make_dynamo_sla_load, false, kSlo},
+    Entry{"token-velocity", "TokenScale's rule: ceil(rate of arriving tokens / token velocity), by stage, over 15 s",
+          make_token_velocity, true, kVelocity},
+    Entry{"hourly-floor", "after SageServe: a floor from an hourly forecast, +-1 by utilisation between",
+          make_hourly_floor, true, kFloor},
 };
 
 [[nodiscard]] const Entry* find(std::string_view name) {

@@ -10,7 +10,9 @@
 namespace penstock::planner {
 namespace {
 
-constexpr std::string_view kMeasured[] = {"hpa-rate", "hpa-concurrency", "keda-tokens", "kpa"};  // divide by a capacity
+// These divide by a capacity.
+constexpr std::string_view kMeasured[] = {"hpa-rate", "hpa-concurrency", "keda-tokens",
+                                          "kpa",      "token-velocity",  "hourly-floor"};
 
 std::string error_of(std::string_view name, const PolicyContext& context = {}) {
   const auto policy = make_policy(name, context);
@@ -32,7 +34,7 @@ TEST(PolicyRegistry, NamesAreUniqueAndInTheOrderOfTheHelp) {
                                                   "llmd-saturation-v1", "llmd-saturation-v2", "llmd-slo", "llmd-queue",
                                                   "llmd-queue-guard", "llmd-pool-saturation", "llmd-token-aware",
                                                   "dynamo-throughput", "dynamo-latency", "dynamo-load", "dynamo-sla",
-                                                  "dynamo-sla-load"}));
+                                                  "dynamo-sla-load", "token-velocity", "hourly-floor"}));
 }
 TEST(PolicyRegistry, EveryPolicyHasASummaryOfOneLineOfItsOwn) {
   std::set<std::string_view> seen;
@@ -48,7 +50,8 @@ TEST(PolicyRegistry, AnUnknownNameIsAnErrorThatListsAll) {
   EXPECT_EQ(error_of("hpa"),
             "policy: there is none named 'hpa'; use one of: static, hpa-rate, hpa-concurrency, keda-tokens, kpa, apa, "
             "llmd-saturation-v1, llmd-saturation-v2, llmd-slo, llmd-queue, llmd-queue-guard, llmd-pool-saturation, "
-            "llmd-token-aware, dynamo-throughput, dynamo-latency, dynamo-load, dynamo-sla, dynamo-sla-load");
+            "llmd-token-aware, dynamo-throughput, dynamo-latency, dynamo-load, dynamo-sla, dynamo-sla-load, "
+            "token-velocity, hourly-floor");
   for (const std::string_view name : {"", "STATIC", "kpa "}) EXPECT_NE(error_of(name), "no error") << name;
 }
 TEST(PolicyRegistry, AZeroCapacityIsAnError) {

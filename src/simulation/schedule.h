@@ -33,8 +33,8 @@ struct ScheduleLimits {
   [[nodiscard]] double growth_s() const { return core::to_seconds(start_up + lead); }  // Paid for a replica more.
 };
 
-// The schedule with the least replica-seconds + (start-up + lead) · replicas added + price · misses, exactly. Dynamic
-// programming, in O(windows · sizes). `price_s` is in replica-seconds a miss.
+// The schedule with the least replica-seconds + (start-up + lead) · replicas added + price · misses, exactly, by
+// dynamic programming in O(windows · sizes). `price_s` is in replica-seconds a miss.
 [[nodiscard]] Schedule cheapest_schedule(const MissTable& table, const ScheduleLimits& limits, double price_s);
 
 // What the table says of a schedule.

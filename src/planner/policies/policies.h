@@ -136,4 +136,21 @@ using PoolSteps = std::vector<ScheduleStep>;  // In the order of their times, be
 [[nodiscard]] std::unique_ptr<Policy> make_dynamo_sla(const PolicyContext& context);
 [[nodiscard]] std::unique_ptr<Policy> make_dynamo_sla_load(const PolicyContext& context);
 
+// "token-velocity": the scaling rule of TokenScale (arXiv:2512.03416), every 5 s. The token velocity of a stage is the
+// greatest token rate that a replica sustains, here that of the load test.
+//   prefill: ceil((1 + H) · R_in / V_in), R_in = prompt tokens of the arrivals of the last 15 s, per second
+//   decode:  ceil((1 + H) · R_out / V_out), R_out = arrivals per second of the last 15 s · mean answer of the last
+//            minute, or the tokens generated in the last minute while no answer was completed in it
+//   aggregated: the greater of both; H = 0
+// It shrinks to the greatest number of the last 300 s.
+[[nodiscard]] std::unique_ptr<Policy> make_token_velocity(const PolicyContext& context);
+
+// "hourly-floor": after SageServe (arXiv:2502.14617), a floor from an hourly forecast, a reaction between, every 15 s.
+//   load = tokens per second of the last minute / load-tested tokens per second, in replicas: of prompts in a
+//          prefill pool, of answers in a decode pool, the greater of both in an aggregated one
+//   floor = ceil((1 + H) · highest mean of 15 minutes of the load in the next hour, forecast by ARIMA), computed at the
+//           beginning of each hour and when the first forecast is possible; H = 0.1
+//   u = max(load, Σ KV use) / provisioned; u > 0.7: +1; u < 0.3: -1; never below the floor
+[[nodiscard]] std::unique_ptr<Policy> make_hourly_floor(const PolicyContext& context);
+
 }  // namespace penstock::planner
