@@ -52,6 +52,18 @@ void Tick::drain(Replica& replica, StepReason why) {
   step(StepKind::kDrain, replica, why);
 }
 
+void Tick::sleep(Replica& replica, StepReason why) {
+  enter(replica, Stage::kAsleep);
+  replica.unhealthy_since.reset();
+  replica.to_sleep = false;
+  step(StepKind::kSleep, replica, why);
+}
+
+void Tick::wake(Replica& replica, StepReason why) {
+  enter(replica, Stage::kWaking);
+  step(StepKind::kWake, replica, why);
+}
+
 void Tick::stop(Replica& replica, StepReason why) {
   enter(replica, Stage::kStopping);
   step(StepKind::kStop, replica, why);
@@ -76,7 +88,7 @@ core::Instant count_crash(PoolState& pool, const Limits& limits, core::Instant n
 
 Advance advance(FleetState& fleet, std::span<const PoolWant> wants, std::span<const Seen> seen, const Limits& limits,
                 core::Instant now) {
-  Tick tick{fleet, limits, now, {}};
+  Tick tick{fleet, wants, limits, now, {}};
   tick.seen.reserve(seen.size());
   for (const Seen& one : seen) tick.seen.push_back(&one);
   std::stable_sort(tick.seen.begin(), tick.seen.end(),
@@ -122,8 +134,10 @@ std::vector<Step> resume(const FleetState& fleet) {
     switch (replica.stage) {
       case Stage::kRequested: again(StepKind::kStart); break;
       case Stage::kWarming: again(StepKind::kWarmUp); break;
+      case Stage::kWaking: again(StepKind::kWake); break;
       case Stage::kServing: again(StepKind::kAdmit); break;
       case Stage::kDraining: again(StepKind::kDrain); break;
+      case Stage::kAsleep: again(StepKind::kSleep); break;
       case Stage::kStopping: again(replica.killed ? StepKind::kKill : StepKind::kStop); break;
       case Stage::kStarting:
       case Stage::kStopped:
@@ -134,14 +148,14 @@ std::vector<Step> resume(const FleetState& fleet) {
 }
 
 const char* to_string(StepKind kind) {
-  return core::name_of<StepKind::kKill>(kind, {"start", "warm_up", "admit", "drain", "stop", "kill"});
+  return core::name_of<StepKind::kKill>(kind, {"start", "warm_up", "admit", "drain", "sleep", "wake", "stop", "kill"});
 }
 
 const char* to_string(StepReason why) {
   return core::name_of<StepReason::kResumed>(
       why, {"below_target", "replaces_failed", "replaces_outdated", "healthy", "warm", "warm_up_late", "taken_back",
             "above_target", "outdated", "unhealthy", "drained", "drain_deadline", "start_deadline", "stop_deadline",
-            "resumed"});
+            "awake", "below_asleep", "above_asleep", "resumed"});
 }
 
 }  // namespace penstock::actuation

@@ -16,7 +16,8 @@ namespace penstock::actuation {
 struct PoolWant {
   std::string pool;
   std::uint32_t replicas = 0;
-  std::string revision{};  // Replicas that were started from another revision are replaced one by one.
+  std::string revision{};    // Replicas that were started from another revision are replaced one by one.
+  std::uint32_t asleep = 0;  // Replicas that are kept asleep beside `replicas`, so that growth can wake them.
 };
 
 // Open work of an engine. Missing is not zero: an engine that does not report is not idle.
@@ -28,6 +29,7 @@ struct EngineSeen {
   core::Instant at;      // Time of the request, also if it was not answered.
   bool healthy = false;  // The engine answered that it is healthy.
   std::optional<OpenWork> open{};
+  bool asleep = false;  // The engine sleeps, or has not finished a request to sleep or to wake up.
 };
 // With several gateways: the oldest `at`, whether any of them routes to the replica, and the sum of open requests.
 struct GatewaySeen {
@@ -85,6 +87,8 @@ enum class StepKind : std::uint8_t {
   kWarmUp,  // Send the prompts of plan_warm_up().
   kAdmit,   // Let the gateway send traffic.
   kDrain,   // Let the gateway send no more requests.
+  kSleep,   // Put the engine to sleep. The gateway must not know it meanwhile, because its KV cache is discarded.
+  kWake,    // Wake the engine up.
   kStop,    // Send SIGTERM.
   kKill,    // Send SIGKILL.
 };
@@ -105,7 +109,10 @@ enum class StepReason : std::uint8_t {
   kDrainDeadline,
   kStartDeadline,
   kStopDeadline,
-  kResumed,  // The step was decided before the planner's restart, and is repeated.
+  kAwake,
+  kBelowAsleep,  // Fewer replicas are asleep than wanted.
+  kAboveAsleep,  // More replicas are asleep than wanted.
+  kResumed,      // The step was decided before the planner's restart, and is repeated.
 };
 [[nodiscard]] const char* to_string(StepReason why);  // Returns "below_target", ….
 
@@ -135,7 +142,10 @@ struct Advance {
 // - A replica with open work is not stopped before the drain deadline: it drains until the gateway sends it nothing and
 // has nothing open there, and until the engine, queried after that, has neither requests nor KV transfers.
 // - Down: starting replicas go first, newest first, then warming ones, then those with the fewest open requests.
-// - Up: draining replicas are taken back before others are started.
+// - Up: draining replicas are taken back, then replicas asleep are woken, then those that start up in order to sleep
+//   serve instead, and only then others are started.
+// - A replica that is not needed sleeps if fewer than the wanted number are asleep, and ends otherwise. It is drained
+//   first in both cases. Replicas that are missing asleep start up and then sleep, once nothing is to be replaced.
 // - Outdated or unhealthy replicas drain when their replacement serves traffic, not before.
 // - After a crash, starts wait for 1 s, doubling to 60 s; crashes during the wait count as the same incident.
 // O(replicas · log replicas).

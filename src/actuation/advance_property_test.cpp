@@ -26,6 +26,8 @@ struct Engine {
   std::uint32_t transfers = 0;
   bool routed = false, wanted_routed = false;  // The gateway's current and requested routing.
   bool hung = false;
+  bool asleep = false;
+  std::optional<Instant> wakes_at;
   std::optional<Instant> ends_at;
 };
 
@@ -46,6 +48,8 @@ class World {
     move_world();
     if (misbehaves && random_.below(40) == 0)
       wants[random_.below(2)].replicas = static_cast<std::uint32_t>(random_.below(6));
+    if (misbehaves && random_.below(60) == 0)
+      wants[random_.below(2)].asleep = static_cast<std::uint32_t>(random_.below(4));
     if (misbehaves && random_.below(150) == 0) wants[random_.below(2)].revision = random_.below(2) == 0 ? "r1" : "r2";
     if (misbehaves && random_.below(60) == 0) return restart();
     tick();
@@ -66,7 +70,11 @@ class World {
     for (auto at = engines.begin(); at != engines.end();) {
       Engine& engine = at->second;
       if (random_.below(2) == 0) engine.routed = engine.wanted_routed;  // The gateway lags.
-      if (engine.routed && !engine.hung && random_.below(3) == 0) ++engine.at_gateway;
+      if (engine.wakes_at && *engine.wakes_at <= now) engine.asleep = false;
+      if (engine.routed && !engine.hung && random_.below(3) == 0) {
+        EXPECT_FALSE(engine.asleep) << "a request reaches an engine that is asleep";
+        ++engine.at_gateway;
+      }
       if (!engine.hung) {
         if (engine.at_gateway > engine.in_engine && random_.below(2) == 0) ++engine.in_engine;
         if (engine.in_engine > 0 && random_.below(3) == 0) {
@@ -94,7 +102,7 @@ class World {
         const Engine& engine = found->second;
         one.process = ProcessSeen::kAlive;
         const bool healthy = !engine.hung && now >= engine.healthy_at;
-        if (!chance(20)) one.engine = {now, healthy, {}};
+        if (!chance(20)) one.engine = {now, healthy, {}, engine.asleep};
         if (one.engine && healthy && !chance(20)) one.engine->open = OpenWork{engine.in_engine, engine.transfers};
         if (!chance(20)) one.gateway = {now, engine.routed, engine.at_gateway};
         if (replica.stage == Stage::kWarming && random_.below(3) == 0) one.warm_up = {{4, 4}};
@@ -138,6 +146,16 @@ class World {
         break;
       case StepKind::kDrain:
         if (engine != nullptr) engine->wanted_routed = false;
+        break;
+      case StepKind::kSleep:
+        check_stop(step, before);
+        if (engine != nullptr) {
+          engine->asleep = true;
+          engine->wakes_at.reset();
+        }
+        break;
+      case StepKind::kWake:
+        if (engine != nullptr) engine->wakes_at = now + std::chrono::seconds{1 + random_.below(8)};
         break;
       case StepKind::kStop:
         check_stop(step, before);
@@ -212,6 +230,8 @@ class World {
     }
   }
 
+  static bool is_staying(const Replica& replica) { return replica.stage <= Stage::kServing && !replica.to_sleep; }
+
   void check_pools(const FleetState& before, const std::vector<Step>& steps) {
     for (const PoolWant& want : wants) {
       std::uint32_t serving = 0, staying = 0, staying_before = 0, drains = 0, starts = 0, taken_back = 0;
@@ -219,16 +239,16 @@ class World {
       for (const Replica& replica : fleet.replicas) {
         if (replica.pool != want.pool || has_ended(replica.stage)) continue;
         serving += replica.stage == Stage::kServing ? 1 : 0;
-        staying += replica.stage <= Stage::kServing ? 1 : 0;
+        staying += is_staying(replica) ? 1 : 0;
         some_to_take_back |=
             replica.stage == Stage::kDraining && replica.revision == want.revision && !replica.unhealthy_since;
       }
       for (const Replica& replica : before.replicas)
-        staying_before += replica.pool == want.pool && replica.stage <= Stage::kServing ? 1 : 0;
+        staying_before += replica.pool == want.pool && is_staying(replica) ? 1 : 0;
       for (const Step& step : steps) {
         if (fleet.find(step.replica)->pool != want.pool) continue;
         drains += step.kind == StepKind::kDrain ? 1 : 0;
-        starts += step.kind == StepKind::kStart ? 1 : 0;
+        starts += step.kind == StepKind::kStart && !fleet.find(step.replica)->to_sleep ? 1 : 0;
         taken_back += step.why == StepReason::kTakenBack ? 1 : 0;
       }
       if (drains > 0) {
@@ -264,16 +284,21 @@ TEST_P(RandomWorld, IsLedSafelyAndReachesItsTargetsOnceItBehaves) {
     world.misbehaves = false;
     for (int second = 0; second < 1500; ++second) world.second();
     for (const PoolWant& want : world.wants) {
-      std::uint32_t serving = 0, others = 0;
+      std::uint32_t serving = 0, asleep = 0, others = 0;
       for (const Replica& replica : world.fleet.replicas) {
         if (replica.pool != want.pool || has_ended(replica.stage)) continue;
-        (replica.stage == Stage::kServing && (want.replicas == 0 || replica.revision == want.revision) ? serving
-                                                                                                       : others)++;
+        const bool is_current = want.replicas == 0 || replica.revision == want.revision;
+        const bool serves = is_current && replica.stage == Stage::kServing;
+        const bool sleeps = is_current && replica.stage == Stage::kAsleep;
+        (serves ? serving : sleeps ? asleep : others)++;
       }
       EXPECT_EQ(serving, want.replicas);
+      EXPECT_EQ(asleep, want.asleep);
       EXPECT_EQ(others, 0U);
     }
-    EXPECT_EQ(world.engines.size(), world.wants[0].replicas + world.wants[1].replicas);
+    std::size_t wanted = 0;
+    for (const PoolWant& want : world.wants) wanted += want.replicas + want.asleep;
+    EXPECT_EQ(world.engines.size(), wanted);
     EXPECT_GT(world.resumed, 0U);
     if (HasFailure()) return;
   }

@@ -12,14 +12,14 @@ namespace penstock::actuation {
 
 namespace {
 
-constexpr std::array kStages{Stage::kRequested, Stage::kStarting, Stage::kWarming, Stage::kServing,
-                             Stage::kDraining,  Stage::kStopping, Stage::kStopped, Stage::kFailed};
+constexpr std::array kStages{Stage::kRequested, Stage::kStarting, Stage::kWarming,  Stage::kWaking,  Stage::kServing,
+                             Stage::kDraining,  Stage::kAsleep,   Stage::kStopping, Stage::kStopped, Stage::kFailed};
 
 }  // namespace
 
 const char* to_string(Stage stage) {
-  return core::name_of<Stage::kFailed>(
-      stage, {"requested", "starting", "warming", "serving", "draining", "stopping", "stopped", "failed"});
+  return core::name_of<Stage::kFailed>(stage, {"requested", "starting", "warming", "waking", "serving", "draining",
+                                               "asleep", "stopping", "stopped", "failed"});
 }
 
 std::optional<Stage> stage_named(std::string_view name) {
@@ -30,11 +30,13 @@ std::optional<Stage> stage_named(std::string_view name) {
 
 bool has_ended(Stage stage) { return stage == Stage::kStopped || stage == Stage::kFailed; }
 
-signals::ReplicaState observed(Stage stage) {
-  switch (stage) {
+signals::ReplicaState observed(const Replica& replica) {
+  switch (replica.stage) {
     case Stage::kRequested:
     case Stage::kStarting:
-    case Stage::kWarming: return signals::ReplicaState::kStarting;
+    case Stage::kWarming:
+    case Stage::kWaking: return replica.to_sleep ? signals::ReplicaState::kAsleep : signals::ReplicaState::kStarting;
+    case Stage::kAsleep: return signals::ReplicaState::kAsleep;
     case Stage::kServing: return signals::ReplicaState::kReady;
     case Stage::kDraining:
     case Stage::kStopping: return signals::ReplicaState::kDraining;

@@ -20,8 +20,10 @@ enum class Stage : std::uint8_t {
   kRequested,  // Start was requested; the process is not confirmed yet.
   kStarting,   // The process is not healthy yet.
   kWarming,    // Healthy; answers warm-up prompts only.
+  kWaking,     // Was asleep and was asked to wake up.
   kServing,    // Serves traffic.
   kDraining,   // Receives no new requests and completes its open ones.
+  kAsleep,     // Was asked to sleep: its process runs without weights and KV cache on the GPU, as in vLLM's sleep mode.
   kStopping,   // Was asked to end.
   kStopped,    // Ended as requested.
   kFailed,     // Died, could not be started, or never became healthy.
@@ -29,8 +31,6 @@ enum class Stage : std::uint8_t {
 [[nodiscard]] const char* to_string(Stage stage);  // Returns "requested", "starting", ….
 [[nodiscard]] std::optional<Stage> stage_named(std::string_view name);
 [[nodiscard]] bool has_ended(Stage stage);
-// The state that a policy observes: replicas before serving are starting, replicas after serving are draining.
-[[nodiscard]] signals::ReplicaState observed(Stage stage);
 
 // A process, identified by its start time in addition to its number.
 struct Process {
@@ -53,9 +53,14 @@ struct Replica {
   std::optional<core::Instant> quiet_since{};
   bool given_up = false;  // The replica ends because it failed, not because it is no longer needed.
   bool killed = false;    // The replica did not end after SIGTERM.
+  bool to_sleep = false;  // A replica that starts or wakes up sleeps as soon as it is ready.
 
   friend bool operator==(const Replica&, const Replica&) = default;
 };
+
+// The state that a policy observes: replicas before serving are starting, replicas after serving are draining. A
+// replica that starts up in order to sleep counts as asleep, because it adds no capacity.
+[[nodiscard]] signals::ReplicaState observed(const Replica& replica);
 
 struct PoolState {
   std::string name;

@@ -38,20 +38,34 @@ TEST(Ports, InUseByOtherProcessesAreSkipped) {
 }
 
 TEST(Stages, HaveNamesThatReadBack) {
-  for (const Stage stage : {Stage::kRequested, Stage::kStarting, Stage::kWarming, Stage::kServing, Stage::kDraining,
-                            Stage::kStopping, Stage::kStopped, Stage::kFailed})
+  for (const Stage stage : {Stage::kRequested, Stage::kStarting, Stage::kWarming, Stage::kWaking, Stage::kServing,
+                            Stage::kDraining, Stage::kAsleep, Stage::kStopping, Stage::kStopped, Stage::kFailed})
     EXPECT_EQ(stage_named(to_string(stage)), stage);
   EXPECT_EQ(stage_named("ready"), std::nullopt);
 }
 
+Replica at_stage(Stage stage, bool to_sleep = false) {
+  Replica replica;
+  replica.stage = stage;
+  replica.to_sleep = to_sleep;
+  return replica;
+}
+
 TEST(Stages, MapToTheReplicaStatesOfPolicies) {
-  EXPECT_EQ(observed(Stage::kRequested), signals::ReplicaState::kStarting);
-  EXPECT_EQ(observed(Stage::kWarming), signals::ReplicaState::kStarting);
-  EXPECT_EQ(observed(Stage::kServing), signals::ReplicaState::kReady);
-  EXPECT_EQ(observed(Stage::kDraining), signals::ReplicaState::kDraining);
-  EXPECT_EQ(observed(Stage::kStopping), signals::ReplicaState::kDraining);
-  EXPECT_EQ(observed(Stage::kStopped), signals::ReplicaState::kStopped);
-  EXPECT_EQ(observed(Stage::kFailed), signals::ReplicaState::kCrashed);
+  EXPECT_EQ(observed(at_stage(Stage::kRequested)), signals::ReplicaState::kStarting);
+  EXPECT_EQ(observed(at_stage(Stage::kWarming)), signals::ReplicaState::kStarting);
+  EXPECT_EQ(observed(at_stage(Stage::kWaking)), signals::ReplicaState::kStarting);
+  EXPECT_EQ(observed(at_stage(Stage::kServing)), signals::ReplicaState::kReady);
+  EXPECT_EQ(observed(at_stage(Stage::kAsleep)), signals::ReplicaState::kAsleep);
+  EXPECT_EQ(observed(at_stage(Stage::kDraining)), signals::ReplicaState::kDraining);
+  EXPECT_EQ(observed(at_stage(Stage::kStopping)), signals::ReplicaState::kDraining);
+  EXPECT_EQ(observed(at_stage(Stage::kStopped)), signals::ReplicaState::kStopped);
+  EXPECT_EQ(observed(at_stage(Stage::kFailed)), signals::ReplicaState::kCrashed);
+}
+
+TEST(Stages, AReplicaThatStartsInOrderToSleepAddsNoCapacity) {
+  for (const Stage stage : {Stage::kRequested, Stage::kStarting, Stage::kWarming, Stage::kWaking})
+    EXPECT_EQ(observed(at_stage(stage, true)), signals::ReplicaState::kAsleep);
 }
 
 TEST(Replicas, AreNamedByPoolAndNumber) { EXPECT_EQ(name_of(fleet_of(3).replicas[2]), "decode-3"); }

@@ -53,9 +53,14 @@ void give_up(Tick& tick, Replica& replica, const std::string& what) {
   tick.stop(replica, StepReason::kStartDeadline);
 }
 
+// The replica can serve: it does, or sleeps.
+void become_ready(Tick& tick, Replica& replica, StepReason why) {
+  return replica.to_sleep ? tick.sleep(replica, why) : tick.admit(replica, why);
+}
+
 void follow_start(Tick& tick, Replica& replica, const Seen* seen) {
   if (healthy_since(seen, replica.since)) {
-    if (!tick.limits.warm_up) return tick.admit(replica, StepReason::kHealthy);
+    if (!tick.limits.warm_up) return become_ready(tick, replica, StepReason::kHealthy);
     tick.enter(replica, Stage::kWarming);
     return tick.step(StepKind::kWarmUp, replica, StepReason::kHealthy);
   }
@@ -65,7 +70,7 @@ void follow_start(Tick& tick, Replica& replica, const Seen* seen) {
 
 void follow_warm_up(Tick& tick, Replica& replica, const Seen* seen) {
   if (seen != nullptr && seen->warm_up && seen->warm_up->answered >= seen->warm_up->prompts)
-    return tick.admit(replica, StepReason::kWarm);
+    return become_ready(tick, replica, StepReason::kWarm);
   const core::Duration age = tick.now - replica.since;
   if (age < tick.limits.warm_up_deadline) return;
   if (healthy_since(seen, replica.since)) {
@@ -73,12 +78,19 @@ void follow_warm_up(Tick& tick, Replica& replica, const Seen* seen) {
               fmt::format("{} serves although only {} of {} warm-up prompts were answered in {:.0f} s",
                           name_of(replica), seen->warm_up ? seen->warm_up->answered : 0,
                           seen->warm_up ? seen->warm_up->prompts : 0, core::to_seconds(age)));
-    return tick.admit(replica, StepReason::kWarmUpLate);
+    return become_ready(tick, replica, StepReason::kWarmUpLate);
   }
   // A missing report is no reason to give up before the start deadline.
   const bool reported_unhealthy = seen != nullptr && seen->engine && !seen->engine->healthy;
   if (reported_unhealthy || age >= tick.limits.start_deadline)
     give_up(tick, replica, "was not healthy after its warm-up");
+}
+
+void follow_waking(Tick& tick, Replica& replica, const Seen* seen) {
+  if (healthy_since(seen, replica.since) && !seen->engine->asleep)
+    return become_ready(tick, replica, StepReason::kAwake);
+  if (tick.now - replica.since >= tick.limits.start_deadline)
+    give_up(tick, replica, fmt::format("was not awake after {:.0f} s", seconds_since(replica.since, tick.now)));
 }
 
 void follow_health(Replica& replica, const Seen* seen) {
@@ -115,9 +127,23 @@ bool is_drained(const Tick& tick, Replica& replica, const Seen* seen) {
   return seen->engine->at - *replica.quiet_since >= tick.limits.drain_quiet;
 }
 
+// Fewer replicas are asleep than wanted. Those that start up in order to sleep do not count: they are given up for one
+// that is ready.
+bool is_wanted_asleep(const Tick& tick, const Replica& replica) {
+  const auto want = std::find_if(tick.wants.begin(), tick.wants.end(),
+                                 [&](const PoolWant& each) { return each.pool == replica.pool; });
+  if (want == tick.wants.end() || replica.revision != want->revision || replica.unhealthy_since) return false;
+  const auto asleep = std::count_if(tick.fleet.replicas.begin(), tick.fleet.replicas.end(), [&](const Replica& each) {
+    return each.pool == replica.pool && each.stage == Stage::kAsleep;
+  });
+  return static_cast<std::uint64_t>(asleep) < want->asleep;
+}
+
 void follow_drain(Tick& tick, Replica& replica, const Seen* seen) {
   follow_health(replica, seen);
-  if (is_drained(tick, replica, seen)) return tick.stop(replica, StepReason::kDrained);
+  if (is_drained(tick, replica, seen))
+    return is_wanted_asleep(tick, replica) ? tick.sleep(replica, StepReason::kDrained)
+                                           : tick.stop(replica, StepReason::kDrained);
   if (tick.now - replica.since < tick.limits.drain_deadline) return;
   tick.note(true, replica,
             fmt::format("{} is stopped although it did not drain in {:.0f} s; {}", name_of(replica),
@@ -149,7 +175,9 @@ void follow_replicas(Tick& tick) {
     switch (replica.stage) {
       case Stage::kStarting: follow_start(tick, replica, seen); break;
       case Stage::kWarming: follow_warm_up(tick, replica, seen); break;
-      case Stage::kServing: follow_health(replica, seen); break;
+      case Stage::kWaking: follow_waking(tick, replica, seen); break;
+      case Stage::kServing:
+      case Stage::kAsleep: follow_health(replica, seen); break;
       case Stage::kDraining: follow_drain(tick, replica, seen); break;
       case Stage::kStopping: follow_stop(tick, replica); break;
       case Stage::kRequested:

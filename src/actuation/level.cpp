@@ -20,13 +20,17 @@ bool is_outdated(const Tick& tick, const Replica& replica, const PoolWant& want)
          (replica.unhealthy_since && tick.now - *replica.unhealthy_since >= tick.limits.unhealthy_time);
 }
 
+bool is_for_sleep(const Replica& replica) { return replica.stage == Stage::kAsleep || replica.to_sleep; }
+
 // The pool's replicas by role in this tick.
 struct Census {
-  Replicas fresh;           // Starting, warming or serving the current revision.
-  Replicas old_serving;     // To be replaced, still serving.
-  Replicas old_idle;        // To be replaced, not serving yet.
-  Replicas taken_back;      // Draining replicas that may be taken back, latest first.
-  std::size_t leaving = 0;  // Replicas of an old revision that are ending; each still holds its GPUs.
+  Replicas fresh;             // Serving the current revision, or about to.
+  Replicas asleep;            // Asleep, or starting up in order to sleep.
+  std::size_t may_sleep = 0;  // Draining replicas that may sleep afterwards.
+  Replicas old_serving;       // To be replaced, still serving.
+  Replicas old_idle;          // To be replaced, not serving yet.
+  Replicas taken_back;        // Draining replicas that may be taken back, latest first.
+  std::size_t leaving = 0;    // Replicas of an old revision that are ending; each still holds its GPUs.
 };
 
 Census take_census(Tick& tick, const PoolWant& want) {
@@ -35,10 +39,12 @@ Census take_census(Tick& tick, const PoolWant& want) {
     if (replica.pool != want.pool || has_ended(replica.stage)) continue;
     const bool outdated = is_outdated(tick, replica, want);
     if (replica.stage == Stage::kDraining && !outdated && tick.limits.take_back) census.taken_back.push_back(&replica);
+    if (replica.stage == Stage::kDraining && !replica.unhealthy_since && replica.revision == want.revision)
+      ++census.may_sleep;
     if (replica.stage == Stage::kDraining || replica.stage == Stage::kStopping)
       census.leaving += want.replicas > 0 && replica.revision != want.revision ? 1 : 0;
     else if (!outdated)
-      census.fresh.push_back(&replica);
+      (is_for_sleep(replica) ? census.asleep : census.fresh).push_back(&replica);
     else
       (replica.stage == Stage::kServing ? census.old_serving : census.old_idle).push_back(&replica);
   }
@@ -99,6 +105,36 @@ void take_back(Tick& tick, Census& census, std::size_t count) {
   for (std::size_t i = 0; i < count && i < census.taken_back.size(); ++i) {
     tick.admit(*census.taken_back[i], StepReason::kTakenBack);
     census.fresh.push_back(census.taken_back[i]);
+    census.may_sleep -= census.taken_back[i]->unhealthy_since ? 0 : 1;
+  }
+}
+
+// Those asleep come first, then those whose start-up is the furthest; the oldest first.
+void wake(Tick& tick, Census& census, std::size_t count) {
+  std::stable_sort(census.asleep.begin(), census.asleep.end(),
+                   [](const Replica* a, const Replica* b) { return a->stage > b->stage; });
+  count = std::min(count, census.asleep.size());
+  for (std::size_t i = 0; i < count; ++i) {
+    Replica& replica = *census.asleep[i];
+    if (replica.stage == Stage::kAsleep) tick.wake(replica, StepReason::kBelowTarget);
+    replica.to_sleep = false;
+    census.fresh.push_back(&replica);
+  }
+  census.asleep.erase(census.asleep.begin(), census.asleep.begin() + static_cast<std::ptrdiff_t>(count));
+}
+
+// One that does not serve yet may sleep instead, if others that drain are not enough.
+void give_up_surplus(Tick& tick, const PoolWant& want, Census& census, std::size_t count) {
+  for (Replica* replica : victims(tick, census.fresh, count)) {
+    const bool sleeps = replica->stage != Stage::kServing && census.asleep.size() + census.may_sleep < want.asleep;
+    if (!sleeps) {
+      give_up(tick, *replica, StepReason::kAboveTarget);
+      if (replica->stage == Stage::kDraining && !replica->unhealthy_since) ++census.may_sleep;
+      continue;
+    }
+    replica->to_sleep = true;
+    census.asleep.push_back(replica);
+    std::erase(census.fresh, replica);
   }
 }
 
@@ -133,12 +169,25 @@ std::size_t room(Tick& tick, PoolState& pool, std::size_t wanted) {
   return std::min(wanted, free);
 }
 
-void start(Tick& tick, const PoolWant& want, std::size_t count, StepReason why) {
+// How many are to be woken or started. Below the target these are all missing replicas; during a replacement only the
+// surge is added. `old`: replicas that are to be replaced and still stay.
+std::size_t missing_to_serve(const Tick& tick, const PoolWant& want, const Census& census, std::size_t old) {
+  if (census.fresh.size() >= want.replicas) return 0;
+  const std::size_t missing = want.replicas - census.fresh.size();
+  const std::size_t staying = census.fresh.size() + old;
+  const std::size_t below = want.replicas > staying ? want.replicas - staying : 0;
+  const std::size_t most = std::size_t{want.replicas} + tick.limits.surge;
+  const std::size_t surge = most > staying + census.leaving ? most - staying - census.leaving : 0;
+  return std::min(missing, std::max(below, old > 0 ? surge : 0));
+}
+
+void start(Tick& tick, const PoolWant& want, std::size_t count, StepReason why, bool to_sleep = false) {
   for (std::size_t i = 0; i < count; ++i) {
     Replica& replica = tick.fleet.replicas.emplace_back();
     replica.id = tick.fleet.next_id++;
     replica.pool = want.pool;
     replica.revision = want.revision;
+    replica.to_sleep = to_sleep;
     replica.requested_at = replica.since = tick.now;
     tick.step(StepKind::kStart, replica, why);
   }
@@ -152,27 +201,29 @@ void level_pool(Tick& tick, const PoolWant& want) {
   forget_crashes(tick, pool, census.fresh);
 
   if (census.fresh.size() < want.replicas) take_back(tick, census, want.replicas - census.fresh.size());
-  if (census.fresh.size() > want.replicas)
-    for (Replica* replica : victims(tick, census.fresh, census.fresh.size() - want.replicas))
-      give_up(tick, *replica, StepReason::kAboveTarget);
+  if (census.fresh.size() > want.replicas) give_up_surplus(tick, want, census, census.fresh.size() - want.replicas);
   const std::size_t old = let_old_ones_go(tick, want, census);
-  if (census.fresh.size() >= want.replicas) {
-    pool.full = false;
+  wake(tick, census, missing_to_serve(tick, want, census, old));
+  if (census.asleep.size() > want.asleep)
+    for (Replica* replica : victims(tick, census.asleep, census.asleep.size() - want.asleep))
+      give_up(tick, *replica, StepReason::kAboveAsleep);
+
+  const std::size_t wanted = missing_to_serve(tick, want, census, old);
+  // Nothing is added to those asleep while others are replaced, so that the surge limits the GPUs.
+  const std::size_t sleepers = census.asleep.size() + census.may_sleep;
+  const std::size_t asleep = old == 0 && want.asleep > sleepers ? want.asleep - sleepers : 0;
+  if (wanted + asleep == 0) {
+    pool.full = pool.full && census.fresh.size() < want.replicas;
     return;
   }
-
-  // Below the target all missing replicas are started; during a replacement only the surge is added.
-  const std::size_t missing = want.replicas - census.fresh.size();
-  const std::size_t staying = census.fresh.size() + old;
-  const std::size_t below = want.replicas > staying ? want.replicas - staying : 0;
-  const std::size_t most = std::size_t{want.replicas} + tick.limits.surge;
-  const std::size_t surge = most > staying + census.leaving ? most - staying - census.leaving : 0;
-  const std::size_t starts = std::min(missing, std::max(below, old > 0 ? surge : 0));
-  if (starts == 0 || (pool.start_after && tick.now < *pool.start_after)) return;
-  const StepReason why = below == 0         ? StepReason::kReplacesOutdated
+  if (pool.start_after && tick.now < *pool.start_after) return;
+  const bool replaces = census.fresh.size() + old >= want.replicas;
+  const StepReason why = replaces           ? StepReason::kReplacesOutdated
                          : pool.crashes > 0 ? StepReason::kReplacesFailed
                                             : StepReason::kBelowTarget;
-  start(tick, want, room(tick, pool, starts), why);
+  const std::size_t most = room(tick, pool, wanted + asleep);
+  start(tick, want, std::min(most, wanted), why);
+  if (most > wanted) start(tick, want, most - wanted, StepReason::kBelowAsleep, true);
 }
 
 }  // namespace penstock::actuation

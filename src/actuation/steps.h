@@ -11,6 +11,7 @@ namespace penstock::actuation {
 
 struct Tick {
   FleetState& fleet;
+  std::span<const PoolWant> wants;
   const Limits& limits;
   core::Instant now;
   std::vector<const Seen*> seen;  // Ascending by replica id.
@@ -25,6 +26,8 @@ struct Tick {
   void enter(Replica& replica, Stage stage) const;
   void admit(Replica& replica, StepReason why);
   void drain(Replica& replica, StepReason why);
+  void sleep(Replica& replica, StepReason why);
+  void wake(Replica& replica, StepReason why);
   void stop(Replica& replica, StepReason why);
 };
 

@@ -88,6 +88,7 @@ std::vector<std::string> engine_arguments(const simulation::RunOptions& run, sim
   options::Table table;
   configuration::add_engine(table, pool.engine, pool.step_time_model);
   configuration::add_start_up(table, pool.start_up);
+  configuration::add_wake_time(table, pool.wake_time);
   configuration::add_kv_transfer(table, bytes_per_token, bytes_per_s);
   std::vector<std::string> words = {"--model-name", model, "--role", to_string(pool.role)};
   for (std::string& word : as_flags(table)) words.push_back(std::move(word));

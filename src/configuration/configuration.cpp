@@ -155,6 +155,8 @@ void settle_bounds(simulation::PoolSpec& pool, const std::string& prefix, Readin
   if (pool.min_replicas > pool.max_replicas)
     return reading.report(
         most, fmt::format("must be at least min_replicas ({}), is {}", pool.min_replicas, pool.max_replicas));
+  if (pool.min_asleep > 0 && pool.wake_time <= core::Duration{})
+    reading.report(path_in_pool(reading, prefix, "asleep"), "needs wake_time above 0s, the time to wake a replica");
   if (!reading.given(replicas)) pool.replicas = std::clamp(pool.replicas, pool.min_replicas, pool.max_replicas);
   if (pool.replicas < pool.min_replicas)
     reading.report(replicas,

@@ -110,6 +110,7 @@ TEST(Configuration, ContradictionsNameTheirPlace) {
        "p.yaml:5:19: pools[1].max_replicas: must be at least min_replicas (4), is 2\n"},
       {"", {{"--replicas", "9"}, {"--max-replicas", "8"}}, "--replicas: must be at most max_replicas (8), is 9\n"},
       {"", {{"--replicas", "1"}, {"--min-replicas", "2"}}, "--replicas: must be at least min_replicas (2), is 1\n"},
+      {"asleep: 4\n", {}, "p.yaml:1:9: asleep: needs wake_time above 0s, the time to wake a replica\n"},
       {"max_replicas: 8\n", {{"--replicas", "9"}}, "--replicas: must be at most max_replicas (8), is 9\n"},
       {"", {{"--from", "2h"}, {"--to", "1h"}}, "--to: must be later than from (2h), is 1h\n"},
       {"", {{"--slo", "ttft=0s"}}, "--slo ttft: must be longer than 0, is '0s'\n"},

@@ -76,6 +76,12 @@ void add_start_up(Table& table, core::Duration& start_up) {
   table.add({"start_up", "--start-up", "from the request for a replica until it is ready"}, duration(start_up));
 }
 
+void add_wake_time(Table& table, core::Duration& wake_time) {
+  table.add({"wake_time", "--wake-time",
+             "from the request to wake a replica that is asleep until it is ready; 0s: replicas never sleep"},
+            duration(wake_time));
+}
+
 void add_pool(Table& table, simulation::PoolSpec& pool) {
   table.group("Fleet");
   table.add({"replicas", "--replicas", "replicas that are ready at the start"}, count(pool.replicas, 1, kReplicasMax));
@@ -91,6 +97,16 @@ void add_pool(Table& table, simulation::PoolSpec& pool) {
             count(pool.gpus_per_replica, 1, 1024));
   table.add({"price", "--price", "price of one GPU for one hour (USD)"}, number(pool.price_per_gpu_hour, 0.0, 1e6));
   add_start_up(table, pool.start_up);
+  add_wake_time(table, pool.wake_time);
+  table
+      .add({"sleep_price", "--sleep-price", "share of the price of its GPUs that a replica costs while it is asleep"},
+           share(pool.sleep_price))
+      .reloadable();
+  table
+      .add({"asleep", "--asleep",
+            "replicas that are kept asleep beside the target, within max_replicas; growth wakes them first"},
+           count(pool.min_asleep, 0, kReplicasMax))
+      .reloadable();
 }
 
 void add_engine(Table& table, engine::EngineConfig& engine, std::string& step_time_model) {

@@ -11,6 +11,7 @@ void add_replicas(const std::vector<ReplicaView>& views, signals::PoolObservatio
       case signals::ReplicaState::kStarting: ++seen.starting; break;
       case signals::ReplicaState::kReady: ++seen.ready; break;
       case signals::ReplicaState::kDraining: ++seen.draining; break;
+      case signals::ReplicaState::kAsleep: ++(view.stage == "asleep" ? seen.asleep : seen.starting_to_sleep); break;
       case signals::ReplicaState::kStopped:
       case signals::ReplicaState::kCrashed: break;
     }

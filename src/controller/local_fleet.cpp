@@ -102,7 +102,7 @@ core::Result<std::unique_ptr<LocalFleet>> LocalFleet::open(net::Loop& loop, net:
     for (actuation::PoolWant& want : fleet->wants_)
       want.replicas = static_cast<std::uint32_t>(
           std::count_if(fleet->state_.replicas.begin(), fleet->state_.replicas.end(), [&](const auto& replica) {
-            return replica.pool == want.pool && replica.stage <= actuation::Stage::kServing;
+            return replica.pool == want.pool && replica.stage <= actuation::Stage::kServing && !replica.to_sleep;
           }));
     for (const actuation::Step& step : actuation::resume(fleet->state_)) fleet->run(step);
   }
@@ -292,7 +292,9 @@ void LocalFleet::run(const actuation::Step& step) {
     case actuation::StepKind::kKill: return send_signal(step.replica, SIGKILL);
     // The replicas file has both for the gateway, and is written after every tick.
     case actuation::StepKind::kAdmit:
-    case actuation::StepKind::kDrain: return;
+    case actuation::StepKind::kDrain:
+    case actuation::StepKind::kSleep:
+    case actuation::StepKind::kWake: return;
   }
 }
 
@@ -445,7 +447,7 @@ std::vector<ReplicaView> LocalFleet::replicas(std::size_t pool) const {
                      actuation::to_string(replica.stage),
                      url_of(replica),
                      replica.since,
-                     {replica.id, actuation::observed(replica.stage), replica.since, watch_.sample_of(replica.id)},
+                     {replica.id, actuation::observed(replica), replica.since, watch_.sample_of(replica.id)},
                      watch_.messages_of(replica.id)});
   }
   return views;

@@ -99,6 +99,7 @@ Json pool(const PlannerDaemon& daemon, std::size_t index, core::Instant now) {
             {"ready", counted(seen.ready)},
             {"draining", counted(seen.draining)},
             {"gpu_hours", core::to_hours(daemon.totals().gpu_time(index))}};
+  if (configured.wake_time > core::Duration{}) made["asleep"] = counted(seen.asleep);
   made["cost"] = known(daemon.totals().cost(index));
   made["uncalibrated"] = daemon.is_uncalibrated(index);
   if (const auto scaling = daemon.fleet().scaling(index)) {

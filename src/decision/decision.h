@@ -140,6 +140,9 @@ struct PoolDecision {
   std::vector<Evidence> evidence{};
   std::optional<std::uint32_t>
       next_phase_target{};  // The target that the next rollout phase would request, if there is one.
+  // Replicas to keep asleep beside the target, so that growth can wake them. The decision loop limits it to the room
+  // that the target leaves below the maximum of the pool.
+  std::uint32_t asleep = 0;
 };
 
 // The common basis of the decisions on all pools.

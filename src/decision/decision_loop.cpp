@@ -11,6 +11,12 @@
 namespace penstock::decision {
 namespace {
 
+// Awake and asleep replicas together never exceed the maximum of the pool.
+std::uint32_t asleep_within(const signals::PoolObservation& pool, std::uint32_t target, std::uint32_t proposed) {
+  if (pool.wake_time <= core::Duration{} || target >= pool.max_replicas) return 0;
+  return std::min(std::max(proposed, pool.min_asleep), pool.max_replicas - target);
+}
+
 // The final decision on one pool, after the bounds of the pool and a possible refusal.
 DecisionRecord record_of(const Decision& decision, const PoolDecision& pool, const signals::Observation& observation,
                          std::size_t index, std::string_view policy) {
@@ -44,6 +50,7 @@ Tick DecisionLoop::tick(const signals::Observation& observation, const SetTarget
       pool.target = pool.current;
       pool.limited_by = Limit::kRefused;
     }
+    pool.asleep = decision.pools[index].asleep = asleep_within(bounds, pool.target, pool.asleep);
     PoolState& state = pools_[index];
     if (pool.target != pool.current) {
       const int direction = pool.target > pool.current ? 1 : -1;
@@ -69,8 +76,10 @@ Tick DecisionLoop::hold_all(const signals::Observation& observation, Reason reas
   Tick tick;
   tick.decision.cause = cause;
   tick.decision.diagnosis = std::move(because);
-  for (const signals::PoolObservation& pool : observation.pools)
+  for (const signals::PoolObservation& pool : observation.pools) {
     tick.decision.pools.push_back({pool.target_replicas, pool.target_replicas, reason});
+    tick.decision.pools.back().asleep = asleep_within(pool, pool.target_replicas, pool.asleep_target);
+  }
   totals_.count(observation, tick.decision);
   pools_.resize(tick.decision.pools.size());
   for (std::size_t index = 0; index < pools_.size(); ++index)
@@ -80,7 +89,7 @@ Tick DecisionLoop::hold_all(const signals::Observation& observation, Reason reas
 
 void DecisionLoop::record(Tick& tick, const signals::Observation& observation, std::size_t index,
                           const PoolDecision& pool) {
-  const LastDecision last{pool.reason, pool.limited_by, tick.decision.cause, pool.next_phase_target};
+  const LastDecision last{pool.reason, pool.limited_by, tick.decision.cause, pool.next_phase_target, pool.asleep};
   const bool is_news = std::exchange(pools_[index].last, last) != last;
   if (pool.target != pool.current || is_news || records_every_hold_)
     tick.records.push_back(record_of(tick.decision, pool, observation, index, policy_->name()));

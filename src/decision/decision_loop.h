@@ -37,7 +37,8 @@ class DecisionLoop {
       : policy_(&policy), totals_(std::move(prices_per_gpu_hour)) {}
 
   // Keeps targets within the bounds of the observation's pools. `set_target` is called for each pool whose target
-  // changes, in their order. A refused change is recorded as a hold with Limit::kRefused.
+  // changes, in their order. A refused change is recorded as a hold with Limit::kRefused. The replicas to keep asleep
+  // are those of the result, in Decision::pools.
   [[nodiscard]] Tick tick(const signals::Observation& observation, const SetTarget& set_target);
 
   // A tick without data: the policy is not asked, and every pool holds with Reason::kNoData and Cause::kUnknown.
@@ -83,6 +84,7 @@ class DecisionLoop {
     Limit limited_by = Limit::kNone;
     std::optional<Cause> cause;
     std::optional<std::uint32_t> next_phase_target;
+    std::uint32_t asleep = 0;  // Not saved: after a restart a hold may be recorded once more.
     bool operator==(const LastDecision&) const = default;
     void archive(core::StateArchive& state) { state.values_of(reason, limited_by, cause, next_phase_target); }
   };

@@ -17,9 +17,20 @@ class Loop : private Policy {
   core::Instant now;                 // as the policy saw it last
   int decided = 0;
   bool wants_more = false;  // Its state has a value that others lack.
+  core::Duration wake_time{};
+  std::uint32_t min_asleep = 0, asleep_target = 0;
   Policy& policy() { return *this; }
 
   Tick tick(double seconds) {
+    const signals::Observation seen = look(seconds);
+    return loop.tick(seen, [&](std::size_t pool, std::uint32_t target) {
+      if (std::find(refused.begin(), refused.end(), pool) != refused.end()) return false;
+      targets[pool] = target;
+      return true;
+    });
+  }
+
+  [[nodiscard]] signals::Observation look(double seconds) const {
     signals::Observation seen;
     seen.now = core::kStart + core::from_seconds(seconds);
     for (const char* name : {"first", "second"}) {
@@ -28,12 +39,11 @@ class Loop : private Policy {
       pool.target_replicas = pool.ready = targets[seen.pools.size() - 1];
       pool.min_replicas = seen.pools.size() == 1 ? 1 : 2;
       pool.max_replicas = seen.pools.size() == 1 ? 8 : 4;
+      pool.wake_time = wake_time;
+      pool.min_asleep = min_asleep;
+      pool.asleep_target = asleep_target;
     }
-    return loop.tick(seen, [&](std::size_t pool, std::uint32_t target) {
-      if (std::find(refused.begin(), refused.end(), pool) != refused.end()) return false;
-      targets[pool] = target;
-      return true;
-    });
+    return seen;
   }
 
   DecisionLoop loop{*this, {2.0}};
@@ -57,6 +67,48 @@ class Loop : private Policy {
 };
 
 void grow_first(Decision& made) { made.pools[0].target = made.pools[0].current + 1; }
+TEST(DecisionLoop, ReplicasAsleepFitBelowTheMaximumBesideTheTarget) {
+  Loop loop;
+  loop.wake_time = std::chrono::seconds{8};
+  loop.say = [](Decision& made) {
+    made.pools[0].target = 6;
+    made.pools[0].asleep = made.pools[1].asleep = 5;
+  };
+  const Tick tick = loop.tick(0.0);
+  EXPECT_EQ(tick.decision.pools[0].asleep, 2U);  // 8 − 6
+  EXPECT_EQ(tick.decision.pools[1].asleep, 1U);  // 4 − 3
+  EXPECT_EQ(tick.records[0].asleep, 2U);
+}
+
+TEST(DecisionLoop, TheConfiguredNumberAsleepHoldsForEveryPolicy) {
+  Loop loop;
+  loop.min_asleep = 2;
+  EXPECT_EQ(loop.tick(0.0).decision.pools[0].asleep, 0U);  // Without a wake time none sleeps.
+  loop.wake_time = std::chrono::seconds{8};
+  EXPECT_EQ(loop.tick(5.0).decision.pools[0].asleep, 2U);
+  loop.say = [](Decision& made) { made.pools[0].asleep = 4; };
+  EXPECT_EQ(loop.tick(10.0).decision.pools[0].asleep, 4U);
+}
+
+TEST(DecisionLoop, AnotherNumberAsleepIsRecorded) {
+  Loop loop;
+  loop.wake_time = std::chrono::seconds{8};
+  static_cast<void>(loop.tick(0.0));
+  EXPECT_TRUE(loop.tick(5.0).records.empty());
+  loop.say = [](Decision& made) { made.pools[0].asleep = 1; };
+  const Tick tick = loop.tick(10.0);
+  ASSERT_EQ(tick.records.size(), 1U);
+  EXPECT_EQ(tick.records[0].asleep, 1U);
+  EXPECT_FALSE(tick.records[0].changes());
+}
+
+TEST(DecisionLoop, WithoutDataTheNumberAsleepStays) {
+  Loop loop;
+  loop.wake_time = std::chrono::seconds{8};
+  loop.asleep_target = 3;
+  EXPECT_EQ(loop.loop.hold(loop.look(0.0), "no data").decision.pools[0].asleep, 3U);
+}
+
 void shrink_first(Decision& made) { made.pools[0].target = made.pools[0].current - 1; }
 
 TEST(DecisionLoop, AHoldThatLastsIsRecordedOnce) {

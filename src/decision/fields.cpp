@@ -83,6 +83,8 @@ bool set_next_phase_target(Record& record, const Value& value) {
   return true;
 }
 
+Value get_asleep(const Record& record) { return record.asleep > 0 ? Value{record.asleep} : Value{}; }
+
 Value get_sentence(const Record& record) { return sentence(record.evidence); }
 Value get_would_change(const Record& record) { return what_would_change(record); }
 
@@ -104,6 +106,7 @@ constexpr std::array kFields{
     Field{"", "phase", Kind::kText, false, kEverywhere, get_optional_name<&Record::phase>,
           set_optional_name<&Record::phase>},
     Field{"", "next_phase_target", Kind::kCount, false, kEverywhere, get_next_phase_target, set_next_phase_target},
+    Field{"", "asleep", Kind::kCount, false, kEverywhere, get_asleep, set<&Record::asleep>},
     Field{"forecast", "requests_per_s", Kind::kFigure, false, kEverywhere, get_forecast<&Forecast::requests_per_s>,
           set_forecast<&Forecast::requests_per_s>},
     Field{"forecast", "input_tokens", Kind::kFigure, false, kLog | kLivePage, get_forecast<&Forecast::input_tokens>,

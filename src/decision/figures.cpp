@@ -46,6 +46,11 @@ std::optional<ForecastPoint> forecast_point(core::Instant at, const Decision& de
   return known ? std::optional{std::move(point)} : std::nullopt;
 }
 
+double paid_replicas(const signals::PoolObservation& pool) {
+  const std::uint32_t full = pool.starting + pool.ready + pool.draining + pool.starting_to_sleep;
+  return static_cast<double>(full) + pool.asleep * pool.sleep_price;
+}
+
 std::optional<double> input_time_share(signals::Role role, const PoolDecision& decision) {
   if (role == signals::Role::kPrefill) return 1.0;
   if (role == signals::Role::kDecode) return 0.0;

@@ -33,6 +33,9 @@ struct Estimate {
 // evidence "input_time_share" of an aggregated pool. Empty where the policy does not know it.
 [[nodiscard]] std::optional<double> input_time_share(signals::Role role, const PoolDecision& decision);
 
+// The replicas of a pool at the full price that cost as much as its replicas do: one that is asleep costs a share.
+[[nodiscard]] double paid_replicas(const signals::PoolObservation& pool);
+
 // The forecast and the estimates of a policy at one moment.
 struct ForecastPoint {
   core::Instant at;

@@ -30,6 +30,8 @@ struct SeriesPoint {
   core::Instant at;
   double arrivals_per_s = 0.0, input_tokens_per_s = 0.0, output_tokens_per_s = 0.0;
   std::uint32_t target = 0, starting = 0, ready = 0, draining = 0;  // Summed over pools.
+  std::uint32_t asleep = 0;
+  double asleep_paid = 0.0;  // Replicas asleep times the share of the price that each costs.
   std::vector<std::uint32_t> ready_by_pool;
   std::uint64_t queued_requests = 0, running_requests = 0;
   double kv_usage = 0.0;           // Share of the ready replicas' capacity.
@@ -90,7 +92,8 @@ struct RunResult {
   std::string router;
   std::uint32_t replicas = 0;  // At the start.
   std::uint32_t peak_replicas = 0;
-  double mean_replicas = 0.0;  // Mean over time of the replicas that were started and not stopped.
+  double mean_replicas = 0.0;  // Mean over time of the replicas that were started and not stopped, nor asleep.
+  double mean_asleep = 0.0;    // Mean over time of the replicas asleep.
   std::uint64_t requests = 0, completed = 0, failed = 0;
   std::vector<FailureCount> failures;
   double slo_attainment = 0.0;   // Share of all requests; a failed request missed its SLO.
@@ -105,9 +108,10 @@ struct RunResult {
   std::uint64_t clamped = 0;    // Requests whose output tokens were limited.
   double goodput_rps = 0.0;     // Requests that met the SLO, per second of the run.
   double duration_s = 0.0;
-  double gpu_hours = 0.0;         // From the request for a replica to its end, including start-up and drain.
-  double cost = 0.0;              // Of the GPUs (USD).
-  double input_cost_share = 0.5;  // The part of the cost that prompt tokens cause.
+  // From the request for a replica to its end, including start-up and drain. Time asleep counts by its price.
+  double gpu_hours = 0.0;
+  double cost = 0.0;                                // Of the GPUs (USD).
+  double input_cost_share = 0.5;                    // The part of the cost that prompt tokens cause.
   TokenCount completed_tokens{}, goodput_tokens{};  // Of requests that completed, and of those within the SLO.
   core::Summary ttft_ms, itl_ms, tpot_ms,
       e2e_ms;                     // itl is over all gaps between tokens, tpot over the means of requests.

@@ -20,7 +20,8 @@ void DecisionTotals::count(const signals::Observation& observation, const Decisi
   for (std::size_t i = 0; i < observation.pools.size(); ++i) {
     const signals::PoolObservation& pool = observation.pools[i];
     names_.push_back(pool.name);
-    const core::Duration used = passed * pool.gpus_per_replica * (pool.starting + pool.ready + pool.draining);
+    const core::Duration used =
+        core::from_seconds(core::to_seconds(passed) * pool.gpus_per_replica * paid_replicas(pool));
     gpu_time_[i] += used;
     if (const auto share = input_time_share(pool.role, decision.pools[i])) {
       divided_hours_[i] += core::to_hours(used);

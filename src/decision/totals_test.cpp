@@ -41,6 +41,19 @@ TEST(DecisionTotals, PromptsAndOutputTogetherBearTheGpuCost) {
   EXPECT_DOUBLE_EQ(*totals.cost(0), 8.0);
 }
 
+TEST(DecisionTotals, ReplicasAsleepCostAShareOfThePrice) {
+  DecisionTotals totals{{2.0}};
+  for (const core::Duration at : {core::Duration{}, core::Duration{60min}}) {
+    signals::Observation seen = seen_at(at, {{signals::Role::kAggregated, 1}});
+    seen.pools[0].asleep = 4;
+    seen.pools[0].starting_to_sleep = 1;
+    seen.pools[0].sleep_price = 0.25;
+    totals.count(seen, with_shares({std::nullopt}));
+  }
+  EXPECT_EQ(totals.gpu_time(0), core::Duration{180min});  // One ready, one starting, and four at a quarter.
+  EXPECT_DOUBLE_EQ(*totals.cost(0), 6.0);
+}
+
 TEST(DecisionTotals, PoolsOfARoleBearTheCostOfTheirTokens) {
   DecisionTotals totals{{2.0, 1.0}};
   for (const core::Duration at : {core::Duration{}, core::Duration{60min}})

@@ -65,6 +65,9 @@ class KvCache {
   // Turns one full private block into a cached block under a key that can be looked up.
   void release_private_as(BlockKey key);
 
+  // Evicts every unused block.
+  void discard_unused() { make_room(available()); }
+
   // Events of stored and evicted blocks with shared keys, since the last clear. They are recorded only after listen().
   void listen() { listening_ = true; }
   [[nodiscard]] std::vector<CacheEvent>& events() { return events_; }

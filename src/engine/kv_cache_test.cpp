@@ -42,6 +42,22 @@ TEST(KvCache, AHitEndsAtTheFirstBlockThatIsMissing) {
   EXPECT_EQ(hits(cache, {1, 2, 3}), 1U);
 }
 
+TEST(KvCache, OnlyBlocksInUseOutliveADiscard) {
+  KvCache cache{8, true};
+  cache.listen();
+  const auto used = cache.acquire(1);
+  cache.release(cache.acquire(2));
+  cache.allocate_private(3);
+  cache.release_private(2, 1);
+  cache.discard_unused();
+  EXPECT_EQ(hits(cache, {1}), 1U);
+  EXPECT_EQ(hits(cache, {2}), 0U);
+  EXPECT_EQ(cache.active(), 1U);
+  EXPECT_EQ(cache.events().back().key, 2U);
+  EXPECT_FALSE(cache.events().back().stored);
+  cache.release(used);
+}
+
 TEST(KvCache, WithoutCachingNothingIsKept) {
   KvCache cache{4, false};
   cache.release(cache.acquire(1));

@@ -30,11 +30,26 @@ TEST(PolicyRegistry, EveryNamedPolicyIsMadeAndKnowsItsName) {
 TEST(PolicyRegistry, NamesAreUniqueAndInTheOrderOfTheHelp) {
   const auto names = policy_names();
   EXPECT_EQ(std::set(names.begin(), names.end()).size(), names.size());
-  EXPECT_EQ(names, (std::vector<std::string_view>{"static", "hpa-rate", "hpa-concurrency", "keda-tokens", "kpa", "apa",
-                                                  "llmd-saturation-v1", "llmd-saturation-v2", "llmd-slo", "llmd-queue",
-                                                  "llmd-queue-guard", "llmd-pool-saturation", "llmd-token-aware",
-                                                  "dynamo-throughput", "dynamo-latency", "dynamo-load", "dynamo-sla",
-                                                  "dynamo-sla-load", "token-velocity", "hourly-floor"}));
+  EXPECT_EQ(names, (std::vector<std::string_view>{"static",
+                                                  "hpa-rate",
+                                                  "hpa-concurrency",
+                                                  "keda-tokens",
+                                                  "kpa",
+                                                  "apa",
+                                                  "llmd-saturation-v1",
+                                                  "llmd-saturation-v2",
+                                                  "llmd-slo",
+                                                  "llmd-queue",
+                                                  "llmd-queue-guard",
+                                                  "llmd-pool-saturation",
+                                                  "llmd-token-aware",
+                                                  "dynamo-throughput",
+                                                  "dynamo-latency",
+                                                  "dynamo-load",
+                                                  "dynamo-sla",
+                                                  "dynamo-sla-load",
+                                                  "token-velocity",
+                                                  "hourly-floor"}));
 }
 TEST(PolicyRegistry, EveryPolicyHasASummaryOfOneLineOfItsOwn) {
   std::set<std::string_view> seen;

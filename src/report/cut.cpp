@@ -21,13 +21,18 @@ constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
 std::uint32_t paid_for(const SeriesPoint& point) { return point.starting + point.ready + point.draining; }
 
+double awake(const SeriesPoint& point) { return paid_for(point); }
+double priced(const SeriesPoint& point) { return paid_for(point) + point.asleep_paid; }
+double asleep(const SeriesPoint& point) { return point.asleep; }
+
 // Replica time between two moments in seconds. Each point covers the time since the previous one.
-double replica_seconds(const std::vector<SeriesPoint>& series, const Interval& interval) {
+double replica_seconds(const std::vector<SeriesPoint>& series, const Interval& interval,
+                       double (*replicas)(const SeriesPoint&)) {
   double sum = 0.0;
   core::Instant before = core::kStart;
   for (const SeriesPoint& point : series) {
     if (point.at > interval.from && point.at <= interval.to)
-      sum += core::to_seconds(point.at - before) * paid_for(point);
+      sum += core::to_seconds(point.at - before) * replicas(point);
     before = point.at;
   }
   return sum;
@@ -76,9 +81,10 @@ RunResult cut(const RunResult& whole, const Interval& interval) {
   part.ttft_attainment = part.itl_attainment = kUnknown;
   part.duration_s = core::to_seconds(interval.to - interval.from);
   part.goodput_rps = static_cast<double>(kept) / part.duration_s;
-  const double all = replica_seconds(whole.series, {core::kStart - core::Duration{1}, core::kNever});
-  const double here = replica_seconds(whole.series, interval);
-  part.mean_replicas = here / part.duration_s;
+  const double all = replica_seconds(whole.series, {core::kStart - core::Duration{1}, core::kNever}, priced);
+  const double here = replica_seconds(whole.series, interval, priced);
+  part.mean_replicas = replica_seconds(whole.series, interval, awake) / part.duration_s;
+  part.mean_asleep = replica_seconds(whole.series, interval, asleep) / part.duration_s;
   part.gpu_hours = all > 0.0 ? whole.gpu_hours * here / all : 0.0;
   part.cost = all > 0.0 ? whole.cost * here / all : 0.0;
   part.prefix_hit_ratio = kUnknown;

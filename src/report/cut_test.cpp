@@ -48,6 +48,22 @@ TEST(Cut, PartsAddUpToTheWhole) {
   EXPECT_EQ(points, result.series.size());
 }
 
+TEST(Cut, ReplicasAsleepBearTheirShareOfTheCost) {
+  Report whole = testing::sample_report(120);
+  auto& result = whole.results.front();
+  for (std::size_t i = 0; i < result.series.size(); ++i) {
+    auto& point = result.series[i];
+    point.starting = point.draining = 0;
+    point.ready = 2;
+    point.asleep = i < 60 ? 0 : 4;
+    point.asleep_paid = 0.5 * point.asleep;
+  }
+  const auto second = cut(whole.info, result, {at_second(1800), at_second(3600)}).results.front();
+  EXPECT_NEAR(second.gpu_hours, result.gpu_hours * 2.0 / 3.0, 1e-9);
+  EXPECT_NEAR(second.mean_replicas, 2.0, 1e-9);
+  EXPECT_NEAR(second.mean_asleep, 4.0, 1e-9);
+}
+
 TEST(Cut, KeepsTheDecisions) {
   const Report whole = testing::sample_report(12);
   const auto result = testing::diagnosed_result(120);

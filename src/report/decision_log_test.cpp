@@ -258,6 +258,16 @@ TEST(Explain, NamesDecisionReasonEvidenceAndNextChange) {
             "  Next change: at 20m it shrinks from 5 to 4 replicas, because the SLO is met with a margin.\n");
 }
 
+TEST(Explain, NamesReplicasAsleep) {
+  auto log = sample_log();
+  for (DecisionRecord& record : log) record.asleep = 2;
+  EXPECT_NE(explained(decision_tracks(log)[0], at(752)).find("grows from 3 to 5 replicas, with 2 more asleep, because"),
+            std::string::npos);
+  const auto read = parse_decision_jsonl(to_decision_jsonl(log), "log.jsonl");
+  ASSERT_TRUE(read) << read.error().message();
+  EXPECT_EQ(read->front().asleep, 2U);
+}
+
 TEST(Explain, AHoldNamesTheChangeThatItKeepsAndItsLimit) {
   const auto log = sample_log();
   const std::string text = explained(decision_tracks(log)[0], at(900));

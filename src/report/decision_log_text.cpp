@@ -18,9 +18,10 @@ using decision::Candidate;
 using decision::DecisionRecord;
 
 std::string change_of(const DecisionRecord& record) {
-  if (!record.changes()) return fmt::format("holds {}", format_replicas(record.target));
-  return fmt::format("{} from {} to {}", record.target > record.current ? "grows" : "shrinks", record.current,
-                     format_replicas(record.target));
+  const std::string asleep = record.asleep > 0 ? fmt::format(", with {} more asleep", record.asleep) : std::string{};
+  if (!record.changes()) return fmt::format("holds {}{}", format_replicas(record.target), asleep);
+  return fmt::format("{} from {} to {}{}", record.target > record.current ? "grows" : "shrinks", record.current,
+                     format_replicas(record.target), asleep);
 }
 
 constexpr std::size_t kTableIndent = 5;

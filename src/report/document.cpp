@@ -138,6 +138,7 @@ Json totals(const RankedResult& ranked, bool wall_speed) {
   json["duration_s"] = json_number(result.duration_s);
   json["peak_replicas"] = result.peak_replicas;
   json["mean_replicas"] = json_number(result.mean_replicas);
+  if (result.mean_asleep > 0.0) json["mean_asleep"] = json_number(result.mean_asleep);
   json["direction_changes"] = result.direction_changes;
   json["ttft_attainment"] = json_number(result.ttft_attainment);
   json["itl_attainment"] = json_number(result.itl_attainment);
@@ -166,6 +167,8 @@ Json series(const std::vector<SeriesPoint>& points) {
   column("starting_replicas", [](const auto& p) { return p.starting; });
   column("ready_replicas", [](const auto& p) { return p.ready; });
   column("draining_replicas", [](const auto& p) { return p.draining; });
+  if (std::any_of(points.begin(), points.end(), [](const SeriesPoint& p) { return p.asleep > 0; }))
+    column("asleep_replicas", [](const auto& p) { return p.asleep; });
   const auto by_pool = [](const SeriesPoint& p) { return p.ready_by_pool.size() > 1; };
   if (std::any_of(points.begin(), points.end(), by_pool))
     column("ready_replicas_by_pool", [](const auto& p) { return Json(p.ready_by_pool); });
@@ -305,7 +308,7 @@ Json workload(const RunInfo& info) {
 
 Json run_options(const RunInfo& info) {
   Json pools = Json::array();
-  for (const PoolInfo& pool : info.pools)
+  for (const PoolInfo& pool : info.pools) {
     pools.push_back({{"name", pool.name},
                      {"role", signals::to_string(pool.role)},
                      {"replicas", pool.replicas},
@@ -314,6 +317,11 @@ Json run_options(const RunInfo& info) {
                      {"gpus_per_replica", pool.gpus_per_replica},
                      {"price_per_gpu_hour", json_number(pool.price_per_gpu_hour)},
                      {"start_up_s", core::to_seconds(pool.start_up)}});
+    if (pool.wake_time > core::Duration{})
+      pools.back().update({{"wake_time_s", core::to_seconds(pool.wake_time)},
+                           {"sleep_price", json_number(pool.sleep_price)},
+                           {"asleep", pool.min_asleep}});
+  }
   const Json slo = {{"ttft_ms", core::to_milliseconds(info.slo.ttft)}, {"itl_ms", core::to_milliseconds(info.slo.itl)}};
   return {{"slo", slo},
           {"seed", info.seed},

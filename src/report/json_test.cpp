@@ -152,6 +152,26 @@ TEST(Json, StatesWhatWasScoredAndHowCopiesOfATraceWereMoved) {
   }
 }
 
+TEST(Json, ShowsReplicasAsleepOnlyWhereThereAreSome) {
+  Report report = testing::sample_report(3);
+  const Json without = parsed(report);
+  EXPECT_FALSE(without["results"][0]["series"].contains("asleep_replicas"));
+  EXPECT_FALSE(without["results"][0].contains("mean_asleep"));
+  EXPECT_FALSE(without["options"]["pools"][0].contains("wake_time_s"));
+  report.info.pools[0].wake_time = std::chrono::seconds{8};
+  report.info.pools[0].min_asleep = 4;
+  for (auto& result : report.results) {
+    result.mean_asleep = 3.5;
+    result.series[1].asleep = 4;
+  }
+  const Json with = parsed(report);
+  EXPECT_EQ(with["results"][0]["series"]["asleep_replicas"], (Json{0, 4, 0}));
+  EXPECT_EQ(with["results"][0]["mean_asleep"], 3.5);
+  EXPECT_EQ(with["options"]["pools"][0]["wake_time_s"], 8.0);
+  EXPECT_EQ(with["options"]["pools"][0]["sleep_price"], 0.15);
+  EXPECT_EQ(with["options"]["pools"][0]["asleep"], 4);
+}
+
 TEST(Json, UnmeasuredFiguresAreNull) {
   Report report = testing::sample_report(3);
   report.results = {report.results[2]};

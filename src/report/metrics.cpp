@@ -48,13 +48,17 @@ void add_named(Samples& samples, std::string_view label, std::optional<Enum> cur
   }
 }
 
-constexpr FamilyWriter kReplicas{"pool, state", [](const F& f, Samples& s) {
-                                   for (const PoolObservation& pool : f.from.observation.pools) {
-                                     s.add(pool.starting, {{"pool", pool.name}, {"state", "starting"}});
-                                     s.add(pool.ready, {{"pool", pool.name}, {"state", "ready"}});
-                                     s.add(pool.draining, {{"pool", pool.name}, {"state", "draining"}});
-                                   }
-                                 }};
+constexpr FamilyWriter kReplicas{
+    "pool, state", [](const F& f, Samples& s) {
+      for (const PoolObservation& pool : f.from.observation.pools) {
+        s.add(pool.starting, {{"pool", pool.name}, {"state", "starting"}});
+        s.add(pool.ready, {{"pool", pool.name}, {"state", "ready"}});
+        s.add(pool.draining, {{"pool", pool.name}, {"state", "draining"}});
+        if (pool.wake_time <= core::Duration{}) continue;
+        s.add(pool.asleep, {{"pool", pool.name}, {"state", "asleep"}});
+        s.add(pool.starting_to_sleep, {{"pool", pool.name}, {"state", "starting_to_sleep"}});
+      }
+    }};
 constexpr FamilyWriter kDecisions{"pool, reason, limited_by", [](const F& f, Samples& s) {
                                     for (const P& pool : f.pools)
                                       s.add(1.0, {{"pool", pool.seen.name},
@@ -303,7 +307,9 @@ constexpr auto kFamilies = std::to_array<Family>({
     {"penstock_engine_model_uncalibrated",
      "1 while the trials of a pool use the default engine model and no step time has been measured, else 0",
      kUncalibrated, Needs::kData},
-    {"penstock_replicas", "Replicas by state: starting, ready, draining", kReplicas, Needs::kData},
+    {"penstock_replicas",
+     "Replicas by state: starting, ready and draining; with a wake_time also asleep and starting_to_sleep", kReplicas,
+     Needs::kData},
     {"penstock_target_replicas", "Target replicas of the last decision", kDecided<&PoolDecision::target>,
      Needs::kTarget},
     {"penstock_min_replicas", "Minimum replicas of the pool", kSeen<&PoolObservation::min_replicas>},

@@ -117,8 +117,7 @@ void MetricFigures::add_token_costs() {
     const double seconds = core::to_seconds(seen.last_minute.length);
     const auto input_share = decision::input_time_share(seen.role, pool.decided);
     if (!pool.cost || !input_share || seconds <= 0.0) return;
-    const double usd_per_s = static_cast<double>(seen.starting + seen.ready + seen.draining) * seen.gpus_per_replica *
-                             seen.price_per_gpu_hour / 3600.0;
+    const double usd_per_s = decision::paid_replicas(seen) * seen.gpus_per_replica * seen.price_per_gpu_hour / 3600.0;
     input_usd += usd_per_s * *input_share;
     output_usd += usd_per_s * (1.0 - *input_share);
     if (seen.role != Role::kDecode) input_rate += static_cast<double>(seen.last_minute.input_tokens) / seconds;

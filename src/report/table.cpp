@@ -45,9 +45,11 @@ std::string short_count(std::uint64_t count) {
 }
 
 std::string fleet(const RunResult& result) {
-  return result.peak_replicas <= result.replicas && result.scaling_actions == 0
-             ? fmt::format("{}", result.replicas)
-             : fmt::format("{}→{} ~{}", result.replicas, result.peak_replicas, format_quantity(result.mean_replicas));
+  const std::string awake =
+      result.peak_replicas <= result.replicas && result.scaling_actions == 0
+          ? fmt::format("{}", result.replicas)
+          : fmt::format("{}→{} ~{}", result.replicas, result.peak_replicas, format_quantity(result.mean_replicas));
+  return result.mean_asleep > 0.0 ? fmt::format("{} +{} asleep", awake, format_quantity(result.mean_asleep)) : awake;
 }
 
 std::string policies(const Report& report, const TableStyle& style) {
@@ -174,7 +176,12 @@ std::string facts(const RunInfo& info, bool segments, const TableStyle& style) {
   if (!info.engine.empty()) fleet += fmt::format("engine {}; ", printable(info.engine));
   fleet += fmt::format("{} KV blocks of {} tokens per replica; ", format_count(info.kv_blocks), info.block_tokens);
   if (!info.router.empty()) fleet += fmt::format("router {}; ", printable(info.router));
-  fleet += fmt::format("start-up {}; seed {}", format_seconds(core::to_seconds(info.start_up)), info.seed);
+  fleet += fmt::format("start-up {}; ", format_seconds(core::to_seconds(info.start_up)));
+  if (const PoolInfo* pool = info.pools.empty() ? nullptr : &info.pools.front();
+      pool && pool->wake_time > core::Duration{})
+    fleet += fmt::format("wake time {}, asleep at {} of the price; ", format_seconds(core::to_seconds(pool->wake_time)),
+                         format_share(pool->sleep_price));
+  fleet += fmt::format("seed {}", info.seed);
   return paragraph(replayed, style) + paragraph(fleet, style);
 }
 

@@ -36,6 +36,16 @@ TEST(Table, IsNoWiderThan140Columns) {
   for (const std::string& line : lines_of(render_table(report, {}))) EXPECT_LE(display_width(line), 140U) << line;
 }
 
+TEST(Table, NamesReplicasAsleepAndTheirPrice) {
+  Report report = testing::sample_report(12);
+  EXPECT_EQ(render_table(report, {}).find("asleep"), std::string::npos);
+  report.info.pools[0].wake_time = std::chrono::seconds{8};
+  report.results[0].mean_asleep = 3.5;
+  const std::string text = render_table(report, {});
+  EXPECT_NE(text.find("+3.50 asleep"), std::string::npos) << text;
+  EXPECT_NE(text.find("wake time 8 s, asleep at"), std::string::npos) << text;
+}
+
 TEST(Table, PutsTheBestPolicyFirst) {
   const std::string text = render_table(testing::sample_report(12), {});
   EXPECT_LT(line_with(text, "kpa "), line_with(text, "hpa-rate "));

@@ -7,7 +7,8 @@ namespace penstock::signals {
 const char* to_string(Role role) { return core::name_of<Role::kDecode>(role, {"aggregated", "prefill", "decode"}); }
 
 const char* to_string(ReplicaState state) {
-  return core::name_of<ReplicaState::kCrashed>(state, {"starting", "ready", "draining", "stopped", "crashed"});
+  return core::name_of<ReplicaState::kCrashed>(state,
+                                               {"starting", "ready", "draining", "asleep", "stopped", "crashed"});
 }
 
 }  // namespace penstock::signals

@@ -13,7 +13,7 @@
 namespace penstock::signals {
 
 enum class Role : std::uint8_t { kAggregated, kPrefill, kDecode };
-enum class ReplicaState : std::uint8_t { kStarting, kReady, kDraining, kStopped, kCrashed };
+enum class ReplicaState : std::uint8_t { kStarting, kReady, kDraining, kAsleep, kStopped, kCrashed };
 
 [[nodiscard]] const char* to_string(Role role);           // "aggregated", "prefill", "decode"
 [[nodiscard]] const char* to_string(ReplicaState state);  // "starting", …
@@ -96,12 +96,18 @@ struct Pool {
   std::uint32_t max_replicas = 1;
   core::Duration start_up{};        // Time from the request for a replica until it is ready.
   double price_per_gpu_hour = 1.0;  // In USD.
+  core::Duration wake_time{};       // Time from the request to wake a replica until it is ready; 0: none ever sleeps.
+  double sleep_price = 0.15;        // Share of the price that a replica costs while it is asleep.
+  std::uint32_t min_asleep = 0;     // Replicas that are kept asleep whatever the policy decides.
 };
 
 struct PoolObservation : Pool {
   std::uint32_t target_replicas = 1;  // The last requested number.
+  std::uint32_t asleep_target = 0;    // The last requested number of replicas asleep.
   std::uint32_t starting = 0, ready = 0, draining = 0;
-  std::vector<ReplicaObservation> replicas;  // Starting, ready and draining replicas, oldest first.
+  std::uint32_t asleep = 0;             // Loaded, without weights and KV cache on the GPU; growth wakes them first.
+  std::uint32_t starting_to_sleep = 0;  // They start up, sleep then, and are not counted above.
+  std::vector<ReplicaObservation> replicas;  // Replicas in all these states, oldest first.
   std::uint32_t unrouted_requests = 0;       // Requests that wait because no replica is ready.
   std::uint64_t arrivals_total = 0;          // Counters since the start of the run.
   std::uint64_t input_tokens_total = 0;

@@ -153,13 +153,13 @@ void Sanitizer::clean_windows(PoolObservation& pool, std::uint32_t index) {
 }
 
 void Sanitizer::check_counts(const PoolObservation& pool, std::uint32_t index) {
-  std::array<std::uint32_t, 5> listed{};
+  std::array<std::uint32_t, 6> listed{};
   for (const ReplicaObservation& replica : pool.replicas) ++listed[static_cast<std::size_t>(replica.state)];
   const auto is = [&](ReplicaState state, std::uint32_t reported) {
     return listed[static_cast<std::size_t>(state)] == reported;
   };
   if (!is(ReplicaState::kStarting, pool.starting) || !is(ReplicaState::kReady, pool.ready) ||
-      !is(ReplicaState::kDraining, pool.draining))
+      !is(ReplicaState::kDraining, pool.draining) || !is(ReplicaState::kAsleep, pool.asleep + pool.starting_to_sleep))
     report(Contradiction::kReplicaCounts, index);
   const auto counters = counters_of(pool);
   auto& before = memory_[index].counters;

@@ -24,7 +24,7 @@ void CacheFeed::deliver() {
   for (; !late_.empty() && late_.front().at <= timeline_.now; late_.pop_front()) {
     const Late& late = late_.front();
     const Replica& replica = fleet_.replica(late.replica);
-    if (replica.alive()) dispatcher_.kv_event(replica.slot, late.change, late.keys);
+    if (replica.alive() && replica.listed) dispatcher_.kv_event(replica.slot, late.change, late.keys);
   }
   pending_ = !late_.empty();
   if (pending_) timeline_.schedule(late_.front().at, EventKind::kCacheEvents);

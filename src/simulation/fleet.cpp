@@ -11,20 +11,27 @@ using signals::ReplicaState;
 Fleet::Fleet(const RunOptions& options, const std::string& model, dispatch::Dispatcher& dispatcher,
              core::RandomStream random)
     : options_(options), model_(model), dispatcher_(dispatcher), random_(random) {
-  for (const PoolSpec& spec : options.pools) pools_.push_back(Pool{spec, spec.replicas, {}, 0, {}});
+  for (const PoolSpec& spec : options.pools) {
+    Pool& pool = pools_.emplace_back(Pool{spec, spec.replicas, 0, {}, 0, {}});
+    if (spec.wake_time > core::Duration{} && spec.max_replicas > spec.replicas)
+      pool.asleep_target = std::min(spec.min_asleep, spec.max_replicas - spec.replicas);
+  }
 }
 
 void Fleet::publish(core::Instant now) {
   std::vector<dispatch::ReplicaSpec> specs;
   for (const Pool& pool : pools_) {
     for (const std::uint32_t id : pool.replicas) {
+      Replica& listed = replica(id);
+      listed.listed = listed.state != ReplicaState::kAsleep;
+      if (!listed.listed) continue;
       dispatch::ReplicaSpec& spec = specs.emplace_back();
       spec.id = pool.spec.name + "-" + std::to_string(id);
       spec.number = id;
       spec.model = model_;
       spec.pool = pool.spec.name;
       spec.role = pool.spec.role;
-      const ReplicaState state = replica(id).state;
+      const ReplicaState state = listed.state;
       spec.phase = state == ReplicaState::kReady      ? dispatch::ReplicaPhase::kServing
                    : state == ReplicaState::kDraining ? dispatch::ReplicaPhase::kDraining
                                                       : dispatch::ReplicaPhase::kWarming;
@@ -49,23 +56,32 @@ Replica& Fleet::add(std::uint32_t id, std::uint32_t pool_index, core::Instant no
   if (!options_.details) replica.engine->skip_token_gaps();
   replica.engine->slow_down(slow_factor(options_.faults, id, pool.spec.name, now), now);
   pool.replicas.push_back(id);
-  ++alive_;
-  ended_.peak_replicas = std::max(ended_.peak_replicas, alive_);
+  ++awake_;
+  ended_.peak_replicas = std::max(ended_.peak_replicas, awake_);
   return replica;
+}
+
+void Fleet::add_ready(std::uint32_t pool, actuation::Stage stage, core::Instant now) {
+  actuation::Replica& replica = state_.replicas.emplace_back();
+  replica.id = state_.next_id++;
+  replica.pool = pools_[pool].spec.name;
+  replica.stage = stage;
+  replica.requested_at = replica.since = now;
+  const std::uint32_t peak = ended_.peak_replicas;
+  Replica& added = add(replica.id, pool, now);
+  added.healthy = added.warm = true;
+  added.state = actuation::observed(replica);
+  if (stage != actuation::Stage::kAsleep) return;
+  added.engine_asleep = true;
+  added.asleep_since = now;
+  --awake_;
+  ended_.peak_replicas = peak;
 }
 
 std::uint32_t Fleet::add_ready(core::Instant now) {
   for (std::uint32_t pool = 0; pool < pools_.size(); ++pool) {
-    for (std::uint32_t i = 0; i < pools_[pool].spec.replicas; ++i) {
-      actuation::Replica& replica = state_.replicas.emplace_back();
-      replica.id = state_.next_id++;
-      replica.pool = pools_[pool].spec.name;
-      replica.stage = actuation::Stage::kServing;
-      replica.requested_at = replica.since = now;
-      Replica& added = add(replica.id, pool, now);
-      added.healthy = added.warm = true;
-      added.state = ReplicaState::kReady;
-    }
+    for (std::uint32_t i = 0; i < pools_[pool].target; ++i) add_ready(pool, actuation::Stage::kServing, now);
+    for (std::uint32_t i = 0; i < pools_[pool].asleep_target; ++i) add_ready(pool, actuation::Stage::kAsleep, now);
   }
   publish(now);
   return static_cast<std::uint32_t>(replicas_.size());
@@ -84,11 +100,11 @@ std::vector<actuation::Seen> Fleet::look(core::Instant now) const {
     seen.process = replica.alive() ? actuation::ProcessSeen::kAlive : actuation::ProcessSeen::kGone;
     if (!replica.alive()) continue;
     const bool routes = replica.state == ReplicaState::kReady;
-    seen.gateway = {gateway_at, routes, dispatcher_.open_requests(replica.slot)};
+    seen.gateway = {gateway_at, routes, replica.listed ? dispatcher_.open_requests(replica.slot) : 0};
     const auto requests = static_cast<std::uint32_t>(replica.engine->open_count());
     // An engine without requests is busy only with moving KV away.
     const actuation::OpenWork open{requests, requests == 0 && !replica.engine->idle() ? 1U : 0U};
-    seen.engine = {engine_at, replica.healthy, open};
+    seen.engine = {engine_at, replica.healthy, open, replica.engine_asleep};
     if (replica.warm) seen.warm_up = actuation::WarmUpSeen{};
   }
   return all;
@@ -96,12 +112,12 @@ std::vector<actuation::Seen> Fleet::look(core::Instant now) const {
 
 std::vector<actuation::Step> Fleet::advance(core::Instant now) {
   std::vector<actuation::PoolWant> wants;
-  for (const Pool& pool : pools_) wants.push_back({pool.spec.name, pool.target, {}});
+  for (const Pool& pool : pools_) wants.push_back({pool.spec.name, pool.target, {}, pool.asleep_target});
   std::vector<actuation::Step> steps = actuation::advance(state_, wants, look(now), options_.life_cycle, now).steps;
   for (const actuation::Replica& each : state_.replicas) {
     if (each.id > replicas_.size() || !replicas_[each.id - 1].alive()) continue;
     Replica& replica = replicas_[each.id - 1];
-    const ReplicaState state = actuation::observed(each.stage);
+    const ReplicaState state = actuation::observed(each);
     if (replica.state == state) continue;
     replica.state = state;
     replica.state_since = now;
@@ -141,6 +157,29 @@ void Fleet::drain(std::uint32_t id, core::Instant now) {
   publish(now);
 }
 
+void Fleet::sleep(std::uint32_t id, core::Instant now) {
+  Replica& replica = this->replica(id);
+  replica.engine->cache().discard_unused();
+  replica.engine->cache().events().clear();
+  replica.engine_asleep = true;
+  replica.asleep_since = now;
+  replica.on_its_way.clear();
+  replica.reported.reset();
+  replica.reported_idle = false;
+  --awake_;
+  publish(now);
+}
+
+core::Duration Fleet::wake(std::uint32_t id, core::Instant now) {
+  Replica& replica = this->replica(id);
+  replica.asleep_time += now - *replica.asleep_since;
+  replica.asleep_since.reset();
+  ++awake_;
+  ended_.peak_replicas = std::max(ended_.peak_replicas, awake_);
+  publish(now);
+  return pools_[replica.pool].spec.wake_time;
+}
+
 void Fleet::end(std::uint32_t id, core::Instant now) {
   Replica& replica = this->replica(id);
   Pool& pool = pools_[replica.pool];
@@ -148,7 +187,7 @@ void Fleet::end(std::uint32_t id, core::Instant now) {
   pool.generated_by_ended += replica.engine->state(now).generated_tokens;
   replica.engine.reset();
   std::erase(pool.replicas, id);
-  --alive_;
+  if (!replica.asleep_since) --awake_;
   publish(now);
 }
 
@@ -176,6 +215,12 @@ std::uint32_t Fleet::count(std::uint32_t pool, ReplicaState state) const {
       std::count_if(ids.begin(), ids.end(), [&](std::uint32_t id) { return replicas_[id - 1].state == state; }));
 }
 
+std::uint32_t Fleet::count_asleep(std::uint32_t pool) const {
+  const auto& ids = pools_[pool].replicas;
+  return static_cast<std::uint32_t>(std::count_if(
+      ids.begin(), ids.end(), [&](std::uint32_t id) { return replicas_[id - 1].asleep_since.has_value(); }));
+}
+
 std::uint64_t Fleet::generated_tokens(std::uint32_t pool, core::Instant now) const {
   std::uint64_t tokens = pools_[pool].generated_by_ended;
   for (const std::uint32_t id : pools_[pool].replicas) tokens += replicas_[id - 1].engine->state(now).generated_tokens;
@@ -195,7 +240,12 @@ FleetSnapshot Fleet::snapshot(core::Instant now, std::uint32_t waiting) const {
       snapshot.queued_requests += state.waiting;
       snapshot.running_requests += state.running;
       snapshot.generated_tokens += state.generated_tokens;
-      snapshot.starting += replica.state == ReplicaState::kStarting ? 1 : 0;
+      if (replica.asleep_since) {
+        ++snapshot.asleep;
+        snapshot.asleep_paid += pool.spec.sleep_price;
+        continue;
+      }
+      snapshot.starting += replica.state == ReplicaState::kStarting || replica.state == ReplicaState::kAsleep ? 1 : 0;
       snapshot.draining += replica.state == ReplicaState::kDraining ? 1 : 0;
       if (replica.state != ReplicaState::kReady) continue;
       ++ready;
@@ -210,10 +260,14 @@ FleetSnapshot Fleet::snapshot(core::Instant now, std::uint32_t waiting) const {
 
 void Fleet::settle(const Replica& replica, core::Instant end, FleetTotals& totals) const {
   const PoolSpec& spec = pools_[replica.pool].spec;
-  const core::Duration life = end - replica.requested_at;
-  totals.replica_time += life;
-  totals.gpu_time += life * spec.gpus_per_replica;
-  const double cost = core::to_hours(life) * spec.gpus_per_replica * spec.price_per_gpu_hour;
+  const core::Duration asleep =
+      replica.asleep_time + (replica.asleep_since ? end - *replica.asleep_since : core::Duration{});
+  const core::Duration awake = end - replica.requested_at - asleep;
+  const core::Duration paid = awake + core::from_seconds(core::to_seconds(asleep) * spec.sleep_price);
+  totals.replica_time += awake;
+  totals.asleep_time += asleep;
+  totals.gpu_time += paid * spec.gpus_per_replica;
+  const double cost = core::to_hours(paid) * spec.gpus_per_replica * spec.price_per_gpu_hour;
   totals.cost += cost;
   if (spec.role == signals::Role::kPrefill) totals.prefill_cost += cost;
   const engine::EngineState state = replica.engine->state(end);

@@ -29,6 +29,10 @@ struct Replica {
   bool healthy = false;                           // The engine answers.
   std::uint64_t drain_order = 0;                  // Order in which draining replicas began to drain.
   bool reported_idle = false;                     // The dispatcher knows that the engine is idle.
+  bool listed = false;                            // The dispatcher knows the replica, and `slot` is valid.
+  bool engine_asleep = false;                     // Until the engine has woken up.
+  std::optional<core::Instant> asleep_since;      // From the request to sleep to the request to wake up.
+  core::Duration asleep_time{};                   // Of earlier sleeps.
   bool warm = false;                              // The warm-up prompts were answered.
   std::unique_ptr<engine::Engine> engine;         // Null once the replica has ended.
   core::Instant link_free_at;                     // Transfers from one replica are sequential.
@@ -37,12 +41,17 @@ struct Replica {
   std::optional<signals::EngineSample> reported;  // The latest telemetry that the planner received.
 
   [[nodiscard]] bool alive() const { return engine != nullptr; }
+  // Its engine has requests, or may get them.
+  [[nodiscard]] bool is_in_use() const {
+    return state == signals::ReplicaState::kReady || state == signals::ReplicaState::kDraining;
+  }
   [[nodiscard]] bool is_hung(core::Instant now) const { return now < hung_until; }
 };
 
 struct Pool {
   PoolSpec spec;
   std::uint32_t target = 0;
+  std::uint32_t asleep_target = 0;
   std::vector<std::uint32_t> replicas;   // Ids of living replicas, oldest first.
   std::uint64_t generated_by_ended = 0;  // Tokens of replicas that ended.
   signals::RequestMeter meter;
@@ -51,10 +60,10 @@ struct Pool {
 
 // Figures of ended replicas.
 struct FleetTotals {
-  core::Duration gpu_time{};  // Σ GPUs × (end − request), of ended replicas.
+  core::Duration gpu_time{};  // Σ GPUs × (end − request), of ended replicas; time asleep counts by its price.
   double cost = 0.0;
-  double prefill_cost = 0.0;  // The part of prefill pools.
-  core::Duration replica_time{};
+  double prefill_cost = 0.0;                     // The part of prefill pools.
+  core::Duration replica_time{}, asleep_time{};  // Of replicas that are not asleep, and of those that are.
   std::uint64_t preemptions = 0, prompt_tokens = 0, hit_tokens = 0, generated_tokens = 0;
   core::QuantileSketch token_gaps_ms;
   std::uint32_t peak_replicas = 0;
@@ -74,7 +83,7 @@ class Fleet {
   // Ids begin with 1.
   [[nodiscard]] Replica& replica(std::uint32_t id) { return replicas_[id - 1]; }
 
-  // The replicas of the start of the run, which serve at once. Returns their number.
+  // The replicas of the start of the run, which serve or sleep at once. Returns their number.
   std::uint32_t add_ready(core::Instant now);
 
   // Moves every replica to the next stage that its engine, its open requests and the targets of the pools allow. The
@@ -89,10 +98,16 @@ class Fleet {
   // The steps. start() returns the time from now until the replica is ready.
   core::Duration start(std::uint32_t id, core::Instant now);
   void drain(std::uint32_t id, core::Instant now);
+  // The engine discards its KV cache, and the dispatcher forgets the replica.
+  void sleep(std::uint32_t id, core::Instant now);
+  // Returns the time from now until the engine is awake.
+  core::Duration wake(std::uint32_t id, core::Instant now);
   // The engine ends: it was stopped or crashed.
   void end(std::uint32_t id, core::Instant now);
 
   [[nodiscard]] std::uint32_t count(std::uint32_t pool, signals::ReplicaState state) const;
+  // Without those that start up in order to sleep.
+  [[nodiscard]] std::uint32_t count_asleep(std::uint32_t pool) const;
 
   [[nodiscard]] std::uint64_t generated_tokens(std::uint32_t pool, core::Instant now) const;  // since the start
   // `waiting`: requests at the gateway.
@@ -103,6 +118,7 @@ class Fleet {
 
  private:
   Replica& add(std::uint32_t id, std::uint32_t pool, core::Instant now);
+  void add_ready(std::uint32_t pool, actuation::Stage stage, core::Instant now);
   [[nodiscard]] std::vector<actuation::Seen> look(core::Instant now) const;
   [[nodiscard]] std::uint32_t pool_named(const std::string& name) const;
   void settle(const Replica& replica, core::Instant end, FleetTotals& totals) const;
@@ -116,7 +132,7 @@ class Fleet {
   std::uint64_t drains_ = 0;
   std::vector<Replica> replicas_;  // by id, without gaps
   FleetTotals ended_, unscored_;
-  std::uint32_t alive_ = 0;
+  std::uint32_t awake_ = 0;
 };
 
 }  // namespace penstock::simulation

@@ -99,6 +99,11 @@ RunOptions random_options(core::RandomStream& random, std::uint64_t seed) {
   if (random.below(3) == 0) made.life_cycle.drain_deadline = seconds(random, 20);
   if (random.below(3) == 0) made.life_cycle.start_deadline = seconds(random, 60);
   made.kv_transfer_bytes_per_s = random.below(2) == 0 ? 1e8 : 50e9;
+  for (PoolSpec& pool : made.pools) {
+    if (random.below(2) != 0) continue;
+    pool.wake_time = seconds(random, 5);
+    pool.min_asleep = static_cast<std::uint32_t>(random.below(5));
+  }
   made.seed = seed;
   made.check_each_event = true;
   return made;

@@ -140,6 +140,8 @@ void Recorder::close_point(core::Instant at, const FleetSnapshot& fleet) {
   point.output_tokens_per_s = static_cast<double>(fleet.generated_tokens - generated_before_) / seconds;
   point.target = fleet.target;
   point.starting = fleet.starting;
+  point.asleep = fleet.asleep;
+  point.asleep_paid = fleet.asleep_paid;
   point.ready = fleet.ready;
   point.draining = fleet.draining;
   point.ready_by_pool = fleet.ready_by_pool;

@@ -34,7 +34,8 @@ inline constexpr std::size_t kOutcomes = 11;
 
 // The state of the fleet at one moment, summed over its replicas.
 struct FleetSnapshot {
-  std::uint32_t target = 0, starting = 0, ready = 0, draining = 0;
+  std::uint32_t target = 0, starting = 0, ready = 0, draining = 0, asleep = 0;
+  double asleep_paid = 0.0;  // Replicas asleep times the share of the price that each costs.
   std::vector<std::uint32_t> ready_by_pool;
   std::uint64_t queued_requests = 0, running_requests = 0;
   std::uint64_t kv_used_tokens = 0, kv_capacity_tokens = 0;

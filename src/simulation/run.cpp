@@ -58,6 +58,7 @@ core::Result<void> check(const workload::Workload& workload, const RunOptions& o
 
 RunOptions without_limits(RunOptions options) {
   options.faults = {};
+  for (PoolSpec& pool : options.pools) pool.min_asleep = 0;  // The fleet never grows.
   options.dispatch.reset();
   if (options.router == routing::Strategy::kLive) options.router = routing::Strategy::kKv;
   return options;

@@ -15,6 +15,7 @@ constexpr double kSameRate = 0.02;  // a factor nearer to 1 than this changes no
 // waits for limits of a tenant or a class is no demand for replicas.
 RunOptions trial_options(RunOptions options) {
   options.faults = {};
+  for (PoolSpec& pool : options.pools) pool.min_asleep = 0;
   if (options.router != routing::Strategy::kLive && !options.dispatch) return options;
   const dispatch::DispatchOptions given = options.dispatch.value_or(dispatch::DispatchOptions{});
   dispatch::DispatchOptions made = dispatch::unlimited_options();

@@ -148,6 +148,7 @@ decision::RunResult World::run() {
   for (const PoolSpec& pool : options_.pools) result.replicas += pool.replicas;
   result.peak_replicas = totals.peak_replicas;
   if (result.duration_s > 0.0) result.mean_replicas = core::to_seconds(totals.replica_time) / result.duration_s;
+  if (result.duration_s > 0.0) result.mean_asleep = core::to_seconds(totals.asleep_time) / result.duration_s;
   result.gpu_hours = core::to_hours(totals.gpu_time);
   result.cost = totals.cost;
   result.itl_ms = core::summarize(totals.token_gaps_ms);
@@ -236,7 +237,7 @@ void World::report_loads() {
     for (const std::uint32_t id : pool.replicas) {
       Replica& replica = fleet_.replica(id);
       const bool idle = replica.engine->idle();
-      if (replica.state == ReplicaState::kStarting || replica.is_hung(timeline_.now)) continue;
+      if (!replica.is_in_use() || replica.is_hung(timeline_.now)) continue;
       if (idle && replica.reported_idle) continue;
       replica.reported_idle = idle;
       const engine::EngineState state = replica.engine->state(timeline_.now);
@@ -255,7 +256,7 @@ void World::scrape() {
   for (Pool& pool : fleet_.pools()) {
     for (const std::uint32_t id : pool.replicas) {
       Replica& replica = fleet_.replica(id);
-      if (replica.state == ReplicaState::kStarting || replica.is_hung(timeline_.now)) continue;
+      if (!replica.is_in_use() || replica.is_hung(timeline_.now)) continue;
       if (options_.faults.telemetry_loss > 0.0 && faults_.uniform() < options_.faults.telemetry_loss) continue;
       signals::EngineSample sample = sample_of(replica.engine->state(timeline_.now), timeline_.now);
       if (options_.faults.telemetry_lie > 0.0 && faults_.uniform() < options_.faults.telemetry_lie) {
@@ -279,9 +280,12 @@ signals::Observation World::observe() {
     signals::PoolObservation& seen = observation.pools.emplace_back();
     static_cast<signals::Pool&>(seen) = pool.spec;
     seen.target_replicas = pool.target;
+    seen.asleep_target = pool.asleep_target;
     seen.starting = fleet_.count(index, ReplicaState::kStarting);
     seen.ready = fleet_.count(index, ReplicaState::kReady);
     seen.draining = fleet_.count(index, ReplicaState::kDraining);
+    seen.asleep = fleet_.count_asleep(index);
+    seen.starting_to_sleep = fleet_.count(index, ReplicaState::kAsleep) - seen.asleep;
     for (const std::uint32_t id : pool.replicas) {
       Replica& replica = fleet_.replica(id);
       auto& coming = replica.on_its_way;
@@ -309,6 +313,8 @@ void World::tick() {
   decision::Tick tick = loop_.tick(observe(), [this](std::size_t pool, std::uint32_t target) {
     return request_target(static_cast<std::uint32_t>(pool), target);
   });
+  for (std::size_t i = 0; i < tick.decision.pools.size(); ++i)
+    fleet_.pools()[i].asleep_target = tick.decision.pools[i].asleep;
   for (decision::DecisionRecord& record : tick.records)
     (record.changes() ? decisions_ : holds_).push_back(std::move(record));
   // Ticks are closer to each other than a chart has points.

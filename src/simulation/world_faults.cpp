@@ -49,7 +49,7 @@ void World::set_speed(const FaultEvent& event) {
 
 void World::hang(std::uint32_t id, core::Instant until) {
   Replica& replica = fleet_.replica(id);
-  if (replica.state == signals::ReplicaState::kStarting || until <= replica.hung_until) return;
+  if (!replica.is_in_use() || until <= replica.hung_until) return;
   if (!replica.is_hung(timeline_.now)) replica.hung_since = timeline_.now;
   replica.hung_until = until;
   replica.engine->hang(until, timeline_.now);
@@ -67,7 +67,7 @@ void World::check_health(std::uint32_t id) {
   const bool healthy = !replica.is_hung(now) || now - replica.hung_since < kHangNoticedAfter;
   if (healthy == replica.healthy) return;
   replica.healthy = healthy;
-  dispatcher_->set_health(replica.slot, healthy, now);
+  if (replica.listed) dispatcher_->set_health(replica.slot, healthy, now);
   if (healthy)
     requests_.replica_admitted();
   else  // The fleet is looked at again when the replica may be replaced.
@@ -78,7 +78,7 @@ void World::check_health(std::uint32_t id) {
 void World::check_silence(std::uint32_t id) {
   Replica& replica = fleet_.replica(id);
   const core::Instant now = timeline_.now;
-  if (!replica.alive() || !replica.is_hung(now)) return;
+  if (!replica.alive() || !replica.listed || !replica.is_hung(now)) return;
   if (now - replica.hung_since < gateway_.options.stream_idle_timeout) return;
   requests_.cut_streams(replica);
   advance_if_drained(replica);
@@ -95,8 +95,7 @@ void World::restart_gateway(const FaultEvent& event) {
     for (const std::uint32_t id : pool.replicas) {
       Replica& replica = fleet_.replica(id);
       replica.reported_idle = false;
-      if (replica.state != signals::ReplicaState::kStarting && !replica.healthy)
-        dispatcher_->set_health(replica.slot, false, timeline_.now);
+      if (replica.is_in_use() && !replica.healthy) dispatcher_->set_health(replica.slot, false, timeline_.now);
     }
   }
   if (event.length == core::Duration{}) requests_.gateway_started();

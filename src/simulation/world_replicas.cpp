@@ -12,7 +12,7 @@ void World::advance_fleet() {
 }
 
 bool World::is_idle(const Replica& replica) const {
-  return replica.engine->idle() && dispatcher_->open_requests(replica.slot) == 0;
+  return replica.engine->idle() && (!replica.listed || dispatcher_->open_requests(replica.slot) == 0);
 }
 
 void World::take(const actuation::Step& step) {
@@ -24,6 +24,11 @@ void World::take(const actuation::Step& step) {
       requests_.replica_admitted();
       break;
     case StepKind::kDrain: fleet_.drain(step.replica, timeline_.now); break;
+    case StepKind::kSleep:
+      PENSTOCK_ASSERT(is_idle(fleet_.replica(step.replica)), "a replica with open work is not put to sleep");
+      fleet_.sleep(step.replica, timeline_.now);
+      break;
+    case StepKind::kWake: wake_replica(step.replica); break;
     case StepKind::kStop:
       PENSTOCK_ASSERT(step.why == actuation::StepReason::kDrainDeadline || is_idle(fleet_.replica(step.replica)),
                       "a replica with open work is not stopped before its drain deadline");
@@ -42,6 +47,11 @@ void World::start_replica(std::uint32_t id) {
   draw_crash(id);
 }
 
+void World::wake_replica(std::uint32_t id) {
+  const core::Duration wake_time = fleet_.wake(id, timeline_.now);
+  timeline_.schedule(timeline_.now + wake_time, EventKind::kReplicaReady, id);
+}
+
 void World::draw_crash(std::uint32_t id) {
   if (options_.faults.crashes_per_replica_hour <= 0.0) return;
   const double hours = faults_.exponential(1.0 / options_.faults.crashes_per_replica_hour);
@@ -52,6 +62,7 @@ void World::replica_ready(std::uint32_t id) {
   Replica& replica = fleet_.replica(id);
   if (!replica.alive()) return;  // it was given up while it started
   replica.healthy = replica.warm = true;
+  replica.engine_asleep = false;
   advance_fleet();
 }
 
@@ -71,7 +82,8 @@ void World::crash(std::uint32_t id) {
   const Replica& replica = fleet_.replica(id);
   if (!replica.alive()) return;
   const std::uint32_t pool = replica.pool;
-  if (replica.state == signals::ReplicaState::kStarting) ++fleet_.pools()[pool].actions_failed;
+  const bool starts_to_sleep = replica.state == signals::ReplicaState::kAsleep && !replica.asleep_since;
+  if (replica.state == signals::ReplicaState::kStarting || starts_to_sleep) ++fleet_.pools()[pool].actions_failed;
   end_replica(id);
   advance_fleet();
   if (const auto next = fleet_.next_start(pool); next && *next > timeline_.now)

@@ -28,7 +28,8 @@ const TILES = [
     const ready = sum('ready'), target = sum('target');
     return {
       value: count(ready), unit: `of ${count(target)}`,
-      note: `${count(sum('starting'))} starting · ${count(sum('draining'))} draining`,
+      note: `${count(sum('starting'))} starting · ${count(sum('draining'))} draining` +
+        (known(sum('asleep')) ? ` · ${count(sum('asleep'))} asleep` : ''),
       tone: known(ready) && known(target) && ready < target ? 'near' : null,
     };
   }],

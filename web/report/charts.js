@@ -183,6 +183,9 @@ function drawReplicas() {
   if (s.draining_replicas.some(Boolean))
     traces.push(line(main, 'draining', s.draining_replicas, {mode: 'lines', line: {...step, color: soft, width: 1.2, dash: 'dashdot'},
       hovertemplate: '%{y}'}));
+  if (s.asleep_replicas)
+    traces.push(line(main, 'asleep', s.asleep_replicas, {mode: 'lines', line: {...step, color: soft, width: 1.2, dash: 'longdash'},
+      hovertemplate: '%{y}'}));
   for (const other of list.slice(1))
     traces.push(line({...other, dates: from0(0, other.dates)}, 'ready', from0(other.result.replicas, other.series.ready_replicas),
       {mode: 'lines', line: step, hovertemplate: '%{y}'}));

@@ -51,6 +51,7 @@ Ordered replica_object(const Replica& replica, const Ages& ages) {
   if (replica.quiet_since) object["quiet_age_ns"] = ages.of(*replica.quiet_since);
   object["given_up"] = replica.given_up;
   object["killed"] = replica.killed;
+  if (replica.to_sleep) object["to_sleep"] = true;
   return object;
 }
 
@@ -108,6 +109,7 @@ Replica take_replica(JsonFields& fields, core::Instant saved_at, bool same_boot)
   replica.quiet_since = take_instant_if_any(fields, "quiet_age_ns", saved_at);
   replica.given_up = fields.flag("given_up");
   replica.killed = fields.flag("killed");
+  replica.to_sleep = fields.has("to_sleep") && fields.flag("to_sleep");
   return replica;
 }
 

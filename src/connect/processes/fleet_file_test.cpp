@@ -56,6 +56,19 @@ TEST(FleetFile, ReadsBackWhatItWrites) {
   EXPECT_EQ(read_fleet(fleet_text({}, moment), "f", moment), FleetState{});
 }
 
+TEST(FleetFile, KeepsWhatSleepsAndWhatIsGoingToSleep) {
+  FleetState fleet;
+  for (const Stage stage : {Stage::kAsleep, Stage::kWaking, Stage::kWarming}) {
+    Replica& replica = fleet.replicas.emplace_back();
+    replica.id = fleet.next_id++;
+    replica.pool = "default";
+    replica.stage = stage;
+    replica.to_sleep = stage == Stage::kWarming;
+  }
+  const Moment moment{at(60s), 1000s, "b"};
+  EXPECT_EQ(read_fleet(fleet_text(fleet, moment), "f", moment), fleet);
+}
+
 TEST(FleetFile, TurnsTimesIntoThoseOfTheNewProcess) {
   const std::string text = fleet_text(some_fleet(), {at(60s), 1000s, "b"});
   const auto read = read_fleet(text, "f", {at(2s), 1030s, "b"});  // 30 s later, in a process that is 2 s old
