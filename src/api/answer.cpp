@@ -14,7 +14,9 @@ void append_number(std::string& out, std::int64_t number) {
   out.append(digits, end);
 }
 
-std::string_view name_of(FinishReason reason) { return reason == FinishReason::kStop ? "stop" : "length"; }
+std::string_view name_of(FinishReason reason) {
+  return reason == FinishReason::kStop ? "stop" : reason == FinishReason::kLength ? "length" : "abort";
+}
 
 // {"id":…,"object":…,"created":…,"model":…,"choices":[
 void append_head(std::string& out, const AnswerFrame& frame, std::string_view object) {

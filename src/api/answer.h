@@ -28,7 +28,7 @@ struct Usage {
 
 void append_usage(std::string& out, const Usage& usage);  // "usage":{…}
 
-enum class FinishReason : std::uint8_t { kStop, kLength };
+enum class FinishReason : std::uint8_t { kStop, kLength, kAbort };
 
 // Fields that all pieces of one response share.
 struct AnswerFrame {

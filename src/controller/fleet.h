@@ -37,6 +37,9 @@ class Fleet {
   // Whether set_target() changes anything.
   [[nodiscard]] virtual bool acts() const = 0;
   virtual void set_target(std::size_t pool, std::uint32_t replicas) = 0;
+  // Replicas to keep asleep beside the target. Only processes of this machine sleep: the scale of an object of
+  // Kubernetes has no such state.
+  virtual void set_asleep(std::size_t, std::uint32_t) {}
   // `at`: when the state was requested, before the gateway described it.
   virtual void update_gateway(const GatewayState& state, core::Instant at) = 0;
   // For warm-up: the lengths of users' prompts, and the prefixes that many of them share.

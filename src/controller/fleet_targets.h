@@ -29,6 +29,7 @@ class FleetTargets {
       const std::uint32_t target =
           std::clamp(decided.pools[pool].target, pools[pool].min_replicas, pools[pool].max_replicas);
       if (pool >= targets_.size() || targets_[pool] != target) set(pool, target);
+      fleet_.set_asleep(pool, decided.pools[pool].asleep);
     }
   }
   // Another planner leads.

@@ -104,6 +104,11 @@ core::Result<std::unique_ptr<LocalFleet>> LocalFleet::open(net::Loop& loop, net:
           std::count_if(fleet->state_.replicas.begin(), fleet->state_.replicas.end(), [&](const auto& replica) {
             return replica.pool == want.pool && replica.stage <= actuation::Stage::kServing && !replica.to_sleep;
           }));
+    for (actuation::PoolWant& want : fleet->wants_)
+      want.asleep = static_cast<std::uint32_t>(
+          std::count_if(fleet->state_.replicas.begin(), fleet->state_.replicas.end(), [&](const auto& replica) {
+            return replica.pool == want.pool && actuation::observed(replica) == signals::ReplicaState::kAsleep;
+          }));
     for (const actuation::Step& step : actuation::resume(fleet->state_)) fleet->run(step);
   }
   fleet->timers_.push_back(loop.every(kTick, [raw = fleet.get()] { raw->advance(); }));
@@ -119,8 +124,12 @@ void LocalFleet::set_target(std::size_t pool, std::uint32_t replicas) {
   if (!stopping_) wants_[pool].replicas = replicas;
 }
 
+void LocalFleet::set_asleep(std::size_t pool, std::uint32_t replicas) {
+  if (!stopping_) wants_[pool].asleep = replicas;
+}
+
 void LocalFleet::stop_all(std::function<void()> done) {
-  for (actuation::PoolWant& want : wants_) want.replicas = 0;
+  for (actuation::PoolWant& want : wants_) want.replicas = want.asleep = 0;
   stopping_ = true;
   on_stopped_ = std::move(done);
 }
@@ -184,16 +193,19 @@ void LocalFleet::request_info() {
   for (const actuation::Replica& replica : state_.replicas) {
     if (actuation::has_ended(replica.stage) || !replica.process || replica.ports.empty()) continue;
     if (std::exchange(reports_[replica.id].in_flight, true)) continue;
-    net::fetch(client_, request_to(replica.ports.front(), "/penstock/v1/info", kEngineTimeout),
-               [this, id = replica.id](core::Result<net::FetchAnswer> answer) {
-                 const auto found = reports_.find(id);
-                 if (found == reports_.end() || !is_known(id)) return;
-                 found->second.in_flight = false;
-                 actuation::EngineSeen seen;
-                 seen.at = loop_.now();
-                 found->second.engine = seen;
-                 if (answer && answer->status == 200) store_info(id, answer->body);
-               });
+    net::fetch(
+        client_, request_to(replica.ports.front(), "/penstock/v1/info", kEngineTimeout),
+        [this, id = replica.id, controls = reports_[replica.id].controls](core::Result<net::FetchAnswer> answer) {
+          const auto found = reports_.find(id);
+          if (found == reports_.end() || !is_known(id)) return;
+          found->second.in_flight = false;
+          actuation::EngineSeen seen;
+          seen.at = loop_.now();
+          found->second.engine = seen;
+          if (answer && answer->status == 200) store_info(id, answer->body);
+          if (controls != found->second.controls || found->second.controlled) found->second.engine->asleep = true;
+          control_sleep(id);
+        });
   }
 }
 
@@ -208,6 +220,8 @@ void LocalFleet::store_info(std::uint32_t id, const std::string& info) {
   if (requests && transfers)
     reports.engine->open =
         actuation::OpenWork{static_cast<std::uint32_t>(*requests), static_cast<std::uint32_t>(*transfers)};
+  const auto sleeping = read.find("is_sleeping");
+  reports.engine->asleep = sleeping != read.end() && sleeping->is_boolean() && sleeping->get<bool>();
   const auto fpm = text_in(read, "fpm_endpoint");
   reports.fpm = fpm ? std::vector{*fpm} : std::vector<std::string>{};
   reports.kv_events_endpoint = text_in(read, "kv_events_endpoint").value_or("");
@@ -292,9 +306,10 @@ void LocalFleet::run(const actuation::Step& step) {
     case actuation::StepKind::kKill: return send_signal(step.replica, SIGKILL);
     // The replicas file has both for the gateway, and is written after every tick.
     case actuation::StepKind::kAdmit:
-    case actuation::StepKind::kDrain:
+    case actuation::StepKind::kDrain: return;
+    // After a restart the state of the engine is unknown, and its first report decides.
     case actuation::StepKind::kSleep:
-    case actuation::StepKind::kWake: return;
+    case actuation::StepKind::kWake: return control_sleep(step.replica);
   }
 }
 
@@ -344,7 +359,7 @@ void LocalFleet::warm_up(std::uint32_t id) {
   if (pool == options_.pools.size() || replica->ports.empty()) return;
   const LocalPool& of = options_.pools[pool];
   std::vector<actuation::HotPrefix> prefixes;
-  if (of.role != signals::Role::kDecode)
+  if (of.role != signals::Role::kDecode && !replica->to_sleep)
     for (const GatewayPrefix& hot : hot_prefixes_)
       if (hot.model == of.model) prefixes.push_back({hot.path, hot.body, hot.tokens, hot.hits});
   actuation::WarmUp plan = actuation::plan_warm_up(recent_input_tokens_, prefixes, options_.warm_up);
@@ -435,6 +450,7 @@ void LocalFleet::write_replicas() {
 
 void LocalFleet::fill(std::size_t pool, signals::PoolObservation& seen) const {
   seen.target_replicas = wants_[pool].replicas;
+  seen.asleep_target = wants_[pool].asleep;
   seen.actions_failed_total = actions_failed_[pool];
   add_replicas(replicas(pool), seen);
 }

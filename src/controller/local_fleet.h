@@ -55,6 +55,7 @@ class LocalFleet final : public Fleet {
 
   [[nodiscard]] bool acts() const override { return true; }
   void set_target(std::size_t pool, std::uint32_t replicas) override;
+  void set_asleep(std::size_t pool, std::uint32_t replicas) override;
   [[nodiscard]] std::uint32_t target(std::size_t pool) const { return wants_[pool].replicas; }
   void update_gateway(const GatewayState& state, core::Instant at) override;
   void recent_prompts(std::vector<std::uint32_t> input_tokens) override {
@@ -89,6 +90,11 @@ class LocalFleet final : public Fleet {
     std::uint32_t block_tokens = 0;
     std::uint64_t kv_blocks = 0;
     bool gone = false, in_flight = false;
+    // Requests to sleep and to wake up follow each other. What the engine reported before the end of one may be
+    // outdated, so that a report counts only if no request has begun or ended since it was requested.
+    std::uint32_t controls = 0;     // Begun and ended requests.
+    bool controlled = false;        // One is in flight.
+    core::Instant controlled_at{};  // When the last one began.
   };
 
   void advance();
@@ -103,6 +109,7 @@ class LocalFleet final : public Fleet {
   void send_prompt(std::uint32_t id, std::string path, std::string body);
   void send_prefixes(std::uint32_t id);
   void send_signal(std::uint32_t id, int number);
+  void control_sleep(std::uint32_t id);
   void report(bool warning, const std::string& pool, const std::string& text);
   void save();
   void write_replicas();

@@ -22,6 +22,7 @@ constexpr const char* kEngine = R"py(#!/usr/bin/env python3
 import http.server, json, os, sys
 folder = os.path.dirname(os.path.abspath(__file__))
 port = int(sys.argv[sys.argv.index("--port") + 1])
+sleeping = False
 class Handler(http.server.BaseHTTPRequestHandler):
     def answer(self, body):
         self.send_response(200)
@@ -29,9 +30,16 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
     def do_GET(self):
-        self.answer(open(os.path.join(folder, "info.json"), "rb").read() if "info" in self.path else b"")
+        info = open(os.path.join(folder, "info.json"), "rb").read()
+        info = info.replace(b"{", b'{"is_sleeping":true,' if sleeping else b'{"is_sleeping":false,', 1)
+        self.answer(info if "info" in self.path else b"")
     def do_POST(self):
-        body = self.rfile.read(int(self.headers["Content-Length"]))
+        global sleeping
+        body = self.rfile.read(int(self.headers["Content-Length"] or 0))
+        if self.path.startswith("/sleep") and os.path.exists(os.path.join(folder, "refuses")):
+            return self.send_error(500)
+        if self.path.startswith("/sleep") or self.path == "/wake_up":
+            sleeping = self.path.startswith("/sleep")
         with open(os.path.join(folder, "prompts"), "ab") as file:
             file.write(self.path.encode() + b" " + body + b"\n")
         self.answer(b"{}")
@@ -106,6 +114,10 @@ class LocalFleetTest : public ::testing::Test {
     })) << event_text();
     return found;
   }
+  void run_for(core::Duration time) {
+    loop.after(time, [this] { loop.stop(); });
+    loop.run();
+  }
   [[nodiscard]] std::string event_text() const {
     std::string text;
     for (const FleetEvent& event : fleet->events()) text += (event.warning ? "! " : "  ") + event.text + "\n";
@@ -134,6 +146,73 @@ TEST_F(LocalFleetTest, HotPrefixesOfItsModelAreSentAfterTheOtherPromptsAndBefore
   EXPECT_EQ(prompts.find("none of ours"), std::string::npos);
   EXPECT_NE(prompts.find("\n/v1/chat/completions {\"messages\":\"shared\"}\n"), std::string::npos) << prompts;
   EXPECT_LT(prompts.find("warm-up"), prompts.find("shared"));
+}
+
+TEST_F(LocalFleetTest, AReplicaAsleepIsWokenBeforeAnotherIsStarted) {
+  open();
+  fleet->set_target(0, 1);
+  fleet->set_asleep(0, 1);
+  const std::uint32_t sleeper = run_until_some(Stage::kAsleep);
+  EXPECT_TRUE(run_until(loop, [&] { return read("prompts").find("/sleep?level=1&mode=wait") != std::string::npos; }));
+  run_until_some(Stage::kServing);
+  signals::PoolObservation seen;
+  fleet->fill(0, seen);
+  EXPECT_EQ(seen.ready, 1U);
+  EXPECT_EQ(seen.asleep, 1U);
+  EXPECT_EQ(seen.asleep_target, 1U);
+  // The gateway does not know a replica that is asleep.
+  const auto listed = connect::load_replicas(options.replicas_file);
+  ASSERT_TRUE(listed);
+  ASSERT_EQ(listed->size(), 1U);
+  EXPECT_NE((*listed)[0].id, "chat-" + std::to_string(sleeper));
+
+  fleet->set_target(0, 2);
+  fleet->set_asleep(0, 0);
+  EXPECT_TRUE(run_until(loop, [&] { return fleet->state().find(sleeper)->stage == Stage::kServing; })) << event_text();
+  EXPECT_NE(read("prompts").find("/wake_up"), std::string::npos);
+  EXPECT_EQ(fleet->state().replicas.size(), 2U);  // None was started.
+}
+
+TEST_F(LocalFleetTest, AReplicaThatIsNotNeededSleepsOnlyWhenItsRequestsHaveEnded) {
+  open();
+  fleet->set_target(0, 1);
+  const std::uint32_t id = run_until_some(Stage::kServing);
+  open_requests = 2;
+  run_for(300ms);
+  fleet->set_target(0, 0);
+  fleet->set_asleep(0, 1);
+  run_until_some(Stage::kDraining);
+  run_for(1s);
+  EXPECT_EQ(fleet->state().find(id)->stage, Stage::kDraining);
+  EXPECT_EQ(read("prompts").find("/sleep"), std::string::npos);
+  open_requests = 0;
+  EXPECT_EQ(run_until_some(Stage::kAsleep), id);
+}
+
+TEST_F(LocalFleetTest, ARestartedPlannerKnowsTheReplicasAsleepAndWakesThem) {
+  open();
+  fleet->set_target(0, 1);
+  fleet->set_asleep(0, 1);
+  const std::uint32_t sleeper = run_until_some(Stage::kAsleep);
+  run_until_some(Stage::kServing);
+  fleet.reset();
+  open();
+  run_for(500ms);
+  EXPECT_EQ(fleet->state().find(sleeper)->stage, Stage::kAsleep);
+  fleet->set_target(0, 2);
+  fleet->set_asleep(0, 0);
+  EXPECT_TRUE(run_until(loop, [&] { return fleet->state().find(sleeper)->stage == Stage::kServing; })) << event_text();
+  EXPECT_EQ(fleet->state().replicas.size(), 2U);
+}
+
+TEST_F(LocalFleetTest, ARequestToSleepThatFailsIsReportedAndRepeated) {
+  write("refuses", "");
+  open();
+  fleet->set_asleep(0, 1);
+  run_until_some(Stage::kAsleep);
+  EXPECT_TRUE(run_until(loop, [&] { return has_event("could not be put to sleep: status 500"); })) << event_text();
+  std::filesystem::remove(folder / "refuses");
+  EXPECT_TRUE(run_until(loop, [&] { return read("prompts").find("/sleep") != std::string::npos; })) << event_text();
 }
 
 TEST_F(LocalFleetTest, AReplicaStartsWarmsUpServesDrainsAndEnds) {

@@ -75,7 +75,7 @@ void EngineServer::answer_completion(net::Exchange& exchange, api::Endpoint endp
     if (!read) return refuse(exchange, {400, "invalid_request_error", {}, read.error().message(), read.error().where});
     transfer = *std::move(read);
   }
-  if (engine_.state().waiting >= options_.max_queue)
+  if (engine_.state().waiting + sleep_mode_.held() >= options_.max_queue)
     return refuse_for_now(
         exchange,
         {429, "rate_limit_error", "queue_full", fmt::format("{} requests are waiting already", options_.max_queue), {}},
@@ -85,10 +85,28 @@ void EngineServer::answer_completion(net::Exchange& exchange, api::Endpoint endp
   const std::uint64_t key = next_key_++;
   const core::Instant arrived = engine_.time_at(exchange.received_at());
   auto answer = std::make_unique<LiveAnswer>(exchange, shape_of(exchange, request_), [this, key] { on_gone(key); });
+  if (sleep_mode_.is_awake()) return serve(std::move(answer), std::move(transfer), key, arrived);
+  sleep_mode_.hold(key, {std::exchange(request_, {}), std::move(transfer), arrived, std::move(answer)});
+}
+
+// The request is request_.
+void EngineServer::serve(std::unique_ptr<LiveAnswer> answer, api::KvTransfer transfer, std::uint64_t key,
+                         core::Instant arrived) {
   if (options_.role == signals::Role::kDecode && transfer.do_remote_prefill)
     return begin_pull(std::move(answer), std::move(transfer), key, arrived);
   const bool keep_kv = options_.role == signals::Role::kPrefill && !request_.stream && transfer.do_remote_decode;
   begin(request_, std::move(answer), key, arrived, {false, keep_kv});
+}
+
+// Answers end where they are, as in vLLM. Requests that still wait for their KV are refused.
+void EngineServer::abort_open() {
+  numbers_.clear();
+  for (auto& [number, answer] : std::exchange(answers_, {})) {
+    if (const SessionRequest* request = engine_.find(number)) answer.live->abort(*request);
+    engine_.cancel(number);
+  }
+  for (auto& [key, pull] : std::exchange(pulls_, {}))
+    pull->answer->refuse({503, "service_unavailable_error", "asleep", "the engine goes to sleep", {}});
 }
 
 std::optional<api::ApiError> EngineServer::fault_of(const api::InferenceRequest& request) const {
@@ -188,7 +206,7 @@ void EngineServer::on_gone(std::uint64_t key) {
     answers_.erase(found->second);
     numbers_.erase(found);
   } else {
-    pulls_.erase(key);
+    if (pulls_.erase(key) == 0) sleep_mode_.forget(key);
   }
   check_drained();
 }

@@ -51,31 +51,40 @@ std::string info_body(const ServerOptions& options, const ServerInfo& info) {
   return fmt::format(
       R"({{"id":{},"model":{},"role":"{}","state":"{}","block_tokens":{},"kv_blocks":{},"max_sequences":{},)"
       R"("max_batched_tokens":{},"context_tokens":{},"speed":{},"fpm_endpoint":{},"kv_events_endpoint":{},)"
-      R"("requests_open":{},"transfers_open":{},"pid":{}}})",
+      R"("requests_open":{},"transfers_open":{},"is_sleeping":{},"pid":{}}})",
       quoted(options.id), quoted(options.model_name), signals::to_string(options.role), to_string(info.state),
       engine.block_tokens, engine.kv_blocks, engine.max_sequences, engine.max_batched_tokens,
       options.session.context_tokens, options.speed, info.fpm_endpoint.empty() ? "null" : quoted(info.fpm_endpoint),
       info.kv_events_endpoint.empty() ? "null" : quoted(info.kv_events_endpoint), info.requests_open,
-      info.transfers_open, getpid());
+      info.transfers_open, info.is_sleeping, getpid());
 }
 
 ServerInfo EngineServer::info() const {
-  return {state_, requests_open(), pulls_.size() + source_.sending(), engine_.telemetry().fpm_endpoint(),
+  return {state_,
+          sleep_mode_.is_sleeping(),
+          requests_open(),
+          pulls_.size() + source_.sending(),
+          engine_.telemetry().fpm_endpoint(),
           engine_.telemetry().kv_events_endpoint()};
 }
 
 void EngineServer::answer_document(net::Exchange& exchange) {
   const std::string_view path = exchange.head().path(), method = exchange.head().method;
-  const bool is_private = path == "/v1/models" || path.starts_with(kKvPath);
-  if (!is_private && path != "/health" && path != "/metrics" && path != "/version" && path != "/penstock/v1/info")
+  const bool is_sleep_mode = SleepMode::has_path(path), is_control = is_sleep_mode && path != "/is_sleeping";
+  const bool is_private = path == "/v1/models" || path.starts_with(kKvPath) || is_control;
+  if (!is_private && !is_sleep_mode && path != "/health" && path != "/metrics" && path != "/version" &&
+      path != "/penstock/v1/info")
     return refuse(
         exchange,
         {404, "invalid_request_error", "not_found", fmt::format("there is nothing at {}", path.substr(0, 200)), {}});
-  if (method != "GET" && method != "HEAD")
-    return refuse(exchange, {405, "invalid_request_error", "method_not_allowed", "use GET", {}});
+  if (is_control ? method != "POST" : method != "GET" && method != "HEAD")
+    return refuse(exchange,
+                  {405, "invalid_request_error", "method_not_allowed", is_control ? "use POST" : "use GET", {}});
   if (is_private && !is_allowed(exchange))
     return refuse(exchange, {401, "authentication_error", "invalid_api_key", "the API key is missing or wrong", {}});
-  if (path == "/health") return answer_health(exchange);
+  // An engine that starts or drains answers as to a health check.
+  if (path == "/health" || (is_control && state_ != ServerState::kReady)) return answer_health(exchange);
+  if (is_sleep_mode) return sleep_mode_.answer(exchange);
   if (path == "/metrics") return answer_metrics(exchange);
   if (path == "/version")
     return respond_text(exchange, "application/json", fmt::format(R"({{"version":{}}})", quoted(options_.version)));
@@ -100,6 +109,7 @@ void EngineServer::answer_metrics(net::Exchange& exchange) {
   figures.model = options_.model_name;
   figures.block_tokens = options_.session.engine.block_tokens;
   figures.kv_bytes_per_token = static_cast<std::uint64_t>(options_.kv_bytes_per_token);
+  figures.sleep_level = sleep_mode_.level();
   figures.transfers = transfers_;
   figures.transfers->sent = source_.sent();
   figures.transfers->expired = source_.expired();

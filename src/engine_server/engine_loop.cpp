@@ -52,6 +52,12 @@ void EngineLoop::release(std::uint32_t number) {
   arm();
 }
 
+void EngineLoop::discard_kv() {
+  catch_up();
+  session_.discard_kv();
+  arm();
+}
+
 void EngineLoop::slow_down(double factor) {
   const double rate = clock_.rate() / factor;
   clock_.set_rate(rate, loop_.now());

@@ -56,6 +56,12 @@ EngineServer::EngineServer(net::Loop& loop, const ServerOptions& options, Server
                 engine_.release(number);
                 check_drained();
               }),
+      sleep_mode_(loop, {[this] { return open_work(); }, [this] { abort_open(); }, [this] { engine_.discard_kv(); },
+                         [this] { return engine_.wall_time(options_.wake_time); },
+                         [this](std::uint64_t key, HeldRequest held) {
+                           request_ = std::move(held.request);
+                           serve(std::move(held.answer), std::move(held.transfer), key, held.arrived);
+                         }}),
       server_(std::make_unique<net::Server>(loop, listening, *this)) {
   const core::Duration start_up = engine_.wall_time(options.start_up);
   ready_at_ = loop.now() + start_up;
@@ -95,6 +101,7 @@ void EngineServer::drain() {
   if (drained_) return;
   if (state_ == ServerState::kDraining) return end_drain(open_work());
   state_ = ServerState::kDraining;
+  if (!sleep_mode_.is_awake()) sleep_mode_.end_wake_up();  // Requests that wait are served.
   loop_.cancel(std::exchange(start_up_timer_, 0));
   drain_timer_ = loop_.after(options_.drain_timeout, [this] {
     drain_timer_ = 0;
@@ -104,6 +111,7 @@ void EngineServer::drain() {
 }
 
 void EngineServer::check_drained() {
+  sleep_mode_.settle();
   if (state_ != ServerState::kDraining || drained_ || open_work() > 0) return;
   drained_ = true;
   loop_.cancel(drain_timer_);

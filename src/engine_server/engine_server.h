@@ -18,6 +18,7 @@
 #include "engine_server/kv_source.h"
 #include "engine_server/live_answer.h"
 #include "engine_server/options.h"
+#include "engine_server/sleep_mode.h"
 #include "net/client.h"
 #include "net/loop.h"
 #include "net/server.h"
@@ -37,6 +38,7 @@ struct ServerEvents {
 // Content of GET /penstock/v1/info.
 struct ServerInfo {
   ServerState state = ServerState::kStarting;
+  bool is_sleeping = false;
   std::size_t requests_open = 0, transfers_open = 0;
   std::string fpm_endpoint, kv_events_endpoint;
 };
@@ -62,7 +64,8 @@ class EngineServer final : public net::ExchangeHandler {
   [[nodiscard]] ServerState state() const { return state_; }
   [[nodiscard]] ServerInfo info() const;
   [[nodiscard]] engine::EngineState engine_state() const { return engine_.state(); }
-  [[nodiscard]] std::size_t requests_open() const { return answers_.size() + pulls_.size(); }
+  [[nodiscard]] SleepState sleep_state() const { return sleep_mode_.state(); }
+  [[nodiscard]] std::size_t requests_open() const { return answers_.size() + pulls_.size() + sleep_mode_.held(); }
   [[nodiscard]] std::size_t open_work() const { return engine_.open() + pulls_.size() + source_.sending(); }
 
   void on_request(net::Exchange& exchange) override;
@@ -88,6 +91,7 @@ class EngineServer final : public net::ExchangeHandler {
   void answer_completion(net::Exchange& exchange, api::Endpoint endpoint);
   [[nodiscard]] std::optional<api::ApiError> fault_of(const api::InferenceRequest& request) const;
   [[nodiscard]] AnswerShape shape_of(const net::Exchange& exchange, const api::InferenceRequest& request);
+  void serve(std::unique_ptr<LiveAnswer> answer, api::KvTransfer transfer, std::uint64_t key, core::Instant arrived);
   void begin(const api::InferenceRequest& request, std::unique_ptr<LiveAnswer> answer, std::uint64_t key,
              core::Instant arrived, KvRole kv);
   void begin_pull(std::unique_ptr<LiveAnswer> answer, api::KvTransfer transfer, std::uint64_t key,
@@ -97,6 +101,8 @@ class EngineServer final : public net::ExchangeHandler {
   void on_gone(std::uint64_t key);
   [[nodiscard]] std::string kv_transfer_params(std::uint32_t number) const;
   [[nodiscard]] bool is_faulty();
+
+  void abort_open();
 
   void end_start_up();
   void check_drained();
@@ -125,6 +131,7 @@ class EngineServer final : public net::ExchangeHandler {
   std::unordered_map<std::uint32_t, Answer> answers_;         // Keyed by the engine's request number.
   std::unordered_map<std::uint64_t, std::uint32_t> numbers_;  // Maps keys to numbers of answers_.
   std::map<std::uint64_t, std::unique_ptr<Pull>> pulls_;      // Keyed by request key.
+  SleepMode sleep_mode_;
   net::Loop::Timer start_up_timer_ = 0, drain_timer_ = 0;
   std::unique_ptr<net::Server> server_;  // Declared last, so that it is destroyed first.
 };

@@ -52,6 +52,13 @@ LiveAnswer::Outcome LiveAnswer::deliver(const SessionRequest& request, std::stri
   return Outcome::kMore;
 }
 
+void LiveAnswer::abort(const SessionRequest& request) {
+  SessionRequest ended = request;
+  ended.completed = true;
+  ended.plan.finish = api::FinishReason::kAbort;
+  static_cast<void>(deliver(ended, {}));
+}
+
 void LiveAnswer::append_tokens(const SessionRequest& request) {
   std::string text;
   for (; sent_ < request.generated; ++sent_) {

@@ -32,6 +32,8 @@ class LiveAnswer final : public net::ExchangeListener {
   enum class Outcome : std::uint8_t { kMore, kDone, kTooSlow };
   // Sends new tokens. `kv_transfer_params` is JSON for the end of a complete response; may be empty.
   Outcome deliver(const SessionRequest& request, std::string_view kv_transfer_params);
+  // Ends the answer with the tokens so far and the finish reason "abort".
+  void abort(const SessionRequest& request);
   // Sends an error instead. Only allowed before the first deliver().
   void refuse(const api::ApiError& error);
 

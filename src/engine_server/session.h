@@ -76,6 +76,8 @@ class Session {
   void cancel(std::uint32_t number);
   // Releases the KV of a completed request.
   void release(std::uint32_t number);
+  // Discards the content of the KV cache. Nothing may be open.
+  void discard_kv();
   // Removes a completed request. One that holds KV stays until release().
   void forget(std::uint32_t number);
 

@@ -452,6 +452,27 @@ TEST(Admin, WithoutHotPrefixesNoTextIsKept) {
   EXPECT_NE(gateway.admin("/penstock/v1/prefixes").find(R"("prefixes":[])"), std::string::npos);
 }
 
+// As a vLLM that was put to sleep: /health and /v1/models answer as ever.
+TEST(Admin, AReplicaAsleepIsNotChosenUntilItWakesUp) {
+  const auto metrics = [](int awake) {
+    return "vllm:num_requests_running 0\nvllm:num_requests_waiting 0\n"
+           "vllm:engine_sleep_state{sleep_state=\"awake\"} " +
+           std::to_string(awake) + "\n";
+  };
+  TestReplica sleeper{answer_well}, good{answer_well};
+  sleeper.set_metrics(metrics(0));
+  GatewayOptions options = quiet_options();
+  options.health_interval = options.scrape_interval = 20ms;
+  TestGateway gateway{{spec_of(sleeper, "sleeper"), spec_of(good, "good")}, std::move(options)};
+  EXPECT_TRUE(gateway.wait_for(R"("code":"asleep")"));
+  EXPECT_TRUE(gateway.wait_for(R"("healthy":false)"));
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(ask(gateway, chat_body()).status, 200);
+  EXPECT_TRUE(sleeper.requests().empty());
+  sleeper.set_metrics(metrics(1));
+  EXPECT_TRUE(gateway.wait_until(
+      [](const std::string& overview) { return overview.find(R"("healthy":false)") == std::string::npos; }));
+}
+
 TEST(Admin, AnUnhealthyReplicaIsNotChosen) {
   TestReplica good{answer_well};
   ReplicaEndpoint unreachable = replica_named("unreachable");

@@ -71,12 +71,23 @@ class TestReplica {
     const std::scoped_lock lock{mutex_};
     return requests_;
   }
+  // Without these, /metrics answers with 404.
+  void set_metrics(std::string text) {
+    const std::scoped_lock lock{mutex_};
+    metrics_ = std::move(text);
+  }
 
  private:
+  [[nodiscard]] std::string metrics() const {
+    const std::scoped_lock lock{mutex_};
+    return metrics_;
+  }
   void serve(Peer& peer) {
     while (const auto request = peer.read_request()) {
       if (request->starts_with("GET /v1/models")) {
         peer.send(with_length("200 OK", kModelsAnswer));
+      } else if (request->starts_with("GET /metrics") && !metrics().empty()) {
+        peer.send(with_length("200 OK", metrics()));
       } else if (request->starts_with("GET ")) {
         peer.send(with_length(request->starts_with("GET /health") ? "200 OK" : "404 Not Found", "{}"));
       } else {
@@ -94,6 +105,7 @@ class TestReplica {
   Script script_;
   mutable std::mutex mutex_;
   std::vector<std::string> requests_;
+  std::string metrics_;
   net::testing::ScriptedServer server_;  // Declared last, because its threads use the other members.
 };
 

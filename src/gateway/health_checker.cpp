@@ -25,6 +25,7 @@ constexpr std::string_view kNoEngine =
     "; if the server is no engine, correct the URL, otherwise name its model (gateway.replicas[].model)";
 constexpr std::string_view kNoMetrics =
     "/metrics contains no metrics of a known engine; the load is estimated from the requests sent to it";
+constexpr std::string_view kAsleep = "the engine is in sleep mode; it receives requests once it is woken up";
 constexpr std::size_t kNamesShown = 5;
 constexpr std::uint32_t kFailuresMax = 2;  // Consecutive failures after which a replica counts as unhealthy.
 
@@ -244,18 +245,23 @@ void HealthChecker::take_health(Replica& replica, const Response& response) {
 }
 
 void HealthChecker::update_health(Replica& replica) {
-  const bool healthy = replica.failures < kFailuresMax && replica.refused_status == 0;
+  const bool healthy = replica.failures < kFailuresMax && replica.refused_status == 0 && !replica.asleep;
   if (healthy == std::exchange(replica.healthy, healthy)) return;
   dispatcher_.set_health(replica.endpoint.id, healthy, loop_.now());
   update_counted_models();
   if (healthy)
     log_.write(logging::Event::kReplicaHealthy, {{"replica", replica.endpoint.id}, {"url", replica.endpoint.url}});
   else
-    log_.write(logging::Event::kReplicaUnhealthy,
-               {{"replica", replica.endpoint.id},
-                {"url", replica.endpoint.url},
-                {"cause", replica.refused_status == 0 ? replica.health_failure : refusal_of(replica)},
-                {"failures", replica.failures}});
+    log_.write(logging::Event::kReplicaUnhealthy, {{"replica", replica.endpoint.id},
+                                                   {"url", replica.endpoint.url},
+                                                   {"cause", cause_of(replica)},
+                                                   {"failures", replica.failures}});
+}
+
+std::string HealthChecker::cause_of(const Replica& replica) {
+  if (replica.refused_status != 0) return refusal_of(replica);
+  if (replica.asleep && replica.failures < kFailuresMax) return std::string{kAsleep};
+  return replica.health_failure;
 }
 
 std::string HealthChecker::refusal_of(const Replica& replica) {
@@ -273,6 +279,8 @@ void HealthChecker::update_problems() {
     };
     if (replica.refused_status != 0)
       add("unauthorized", refusal_of(replica));
+    else if (replica.asleep && replica.failures < kFailuresMax)
+      add("asleep", std::string{kAsleep});
     else if (!replica.healthy)
       add(replica.health_status == 0 ? "unreachable" : "unhealthy", replica.health_failure);
     else if (!replica.model_failure.empty())
@@ -339,7 +347,8 @@ void HealthChecker::count_prompt(std::string_view model, std::string body,
 
 void HealthChecker::scrape() {
   for (auto& [id, replica] : replicas_) {
-    if (!replica.healthy || loop_.now() < replica.scrape_at || std::exchange(replica.scrape_in_flight, true)) continue;
+    const bool answers = replica.healthy || replica.asleep;
+    if (!answers || loop_.now() < replica.scrape_at || std::exchange(replica.scrape_in_flight, true)) continue;
     send(replica, "/metrics", {}, kTimeout, [this](Replica& checked, const Response& response) {
       checked.scrape_in_flight = false;
       take_metrics(checked, response);
@@ -357,6 +366,7 @@ void HealthChecker::take_metrics(Replica& replica, const Response& response) {
   if (!parsed) return report_telemetry(replica, parsed.error().message());
   if (const auto behind = telemetry::read_frontend_workers(*parsed)) set_workers(replica, *behind);
   const telemetry::EngineScrape scrape = telemetry::read_scrape(*parsed);
+  set_asleep(replica, scrape.asleep.value_or(false));
   // A counter that decreases belongs to a restarted engine with an empty cache.
   const std::uint64_t prompt_tokens = scrape.prompt_tokens_total.value_or(replica.prompt_tokens_total);
   if (prompt_tokens < std::exchange(replica.prompt_tokens_total, prompt_tokens))
@@ -365,6 +375,14 @@ void HealthChecker::take_metrics(Replica& replica, const Response& response) {
   if (!scrape.running_requests) return report_telemetry(replica, std::string{kNoMetrics});
   report_telemetry(replica, {});
   dispatcher_.report_load(replica.endpoint.id, load_of(scrape, loop_.now()));
+}
+
+// An engine in sleep mode answers health checks, and lets requests wait until it is woken up.
+void HealthChecker::set_asleep(Replica& replica, bool asleep) {
+  if (std::exchange(replica.asleep, asleep) == asleep) return;
+  if (asleep) dispatcher_.kv_event(replica.endpoint.id, dispatch::KvChange::kCleared, {});
+  update_health(replica);
+  update_problems();
 }
 
 void HealthChecker::set_workers(Replica& replica, const telemetry::FrontendWorkers& behind) {

@@ -47,7 +47,8 @@ class HealthChecker {
     std::optional<telemetry::FrontendWorkers> behind;  // The workers that a front end reports.
     std::uint32_t failures = 0;                        // Consecutive failures of health checks.
     int refused_status = 0;         // 401 or 403: the last list of models was refused; 0: it was not.
-    bool healthy = true;            // Neither of both.
+    bool asleep = false;            // Its metrics report that it is in sleep mode.
+    bool healthy = true;            // None of these.
     std::string health_failure;     // Of the last check; empty if it succeeded.
     int health_status = 0;          // Of the last check; 0 if the replica did not answer.
     int models_status = 0;          // Of the last list of models; 0 if the replica did not answer.
@@ -84,12 +85,14 @@ class HealthChecker {
   void set_workers(Replica& replica, const telemetry::FrontendWorkers& behind);
   static void describe_workers(Replica& replica);
   void update_health(Replica& replica);
+  [[nodiscard]] static std::string cause_of(const Replica& replica);
   [[nodiscard]] static std::string refusal_of(const Replica& replica);
   void update_problems();
   void update_models_complete();
   void update_counted_models();
   [[nodiscard]] static bool may_count(const Replica& replica, std::string_view model);
   void take_metrics(Replica& replica, const Response& response);
+  void set_asleep(Replica& replica, bool asleep);
   void report_telemetry(Replica& replica, const std::string& failure);  // `failure` is empty after a success.
   void update_dispatcher();
   void log_changes(const std::map<std::string, Replica>& before) const;

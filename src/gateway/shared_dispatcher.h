@@ -35,7 +35,7 @@ struct RoutedArrival {  // See dispatch::ArrivalResult.
 // Why a replica gets no requests, why they fail, or why its load is not known.
 struct ReplicaProblem {
   std::string replica, url;
-  std::string_view code;  // "unauthorized", "unreachable", "unhealthy", "model_unknown", "metrics_unavailable"
+  std::string_view code;  // "unauthorized", "unreachable", "unhealthy", "asleep", "model_unknown", …
   std::string text;
   bool operator==(const ReplicaProblem&) const = default;
 };

@@ -22,6 +22,7 @@ constexpr AdapterRule kVllmRules[] = {
     {"vllm:prefix_cache_hits_total", kPrefixHits},
     {"vllm:gpu_prefix_cache_hits_total", kPrefixHitsOther},
     {"vllm:num_preemptions_total", kPreemptions},
+    {"vllm:engine_sleep_state", kAwake, "sleep_state", "awake"},
     {"vllm:request_success_total", kCompleted, "finished_reason", "stop"},
     {"vllm:request_success_total", kCompleted, "finished_reason", "length"},
     {"vllm:request_success_total", kFailed, "finished_reason", "abort"},

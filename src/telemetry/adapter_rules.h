@@ -44,6 +44,7 @@ enum class Figure : std::uint8_t {
   kQueuedKvTokens,
   kOldestQueuedSeconds,
   kBatchMergeEfficiency,
+  kAwake,    // Number of engines that are awake.
   kScalars,  // Number of scalars; histograms follow.
   kTtft = kScalars,
   kItl,

@@ -175,6 +175,7 @@ class Reader {
     if (active && !scrape_.queued_requests && scrape_.running_requests)
       scrape_.queued_requests = rest(*scrape_.running_requests);
     if (!scrape_.queued_requests) scrape_.queued_requests = count(Figure::kQueuedOther);
+    if (const auto awake = count(Figure::kAwake)) scrape_.asleep = *awake == 0;
     scrape_.preempted_requests = count(Figure::kPreempted);
     scrape_.deferred_requests = count(Figure::kDeferred);
     scrape_.queued_prefill_tokens = count(Figure::kQueuedPrefillTokens);

@@ -33,6 +33,8 @@ struct EngineScrape {
   EngineKind kind = EngineKind::kUnknown;
   std::string model;  // Model of the first series that names one.
 
+  std::optional<bool> asleep;  // All engines are in sleep mode.
+
   std::optional<std::uint64_t> queued_requests, running_requests;
   std::optional<std::uint64_t> preempted_requests;  // Queued requests that were preempted while they decoded.
   // Queued requests that wait for something else than room: a KV transfer, an adapter.

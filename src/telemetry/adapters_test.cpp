@@ -52,6 +52,23 @@ vllm:time_to_first_token_seconds_sum{engine="1"} 0.25
 vllm:time_to_first_token_seconds_count{engine="1"} 1.0
 )";
 
+TEST(Adapters, AnEngineIsAsleepUnlessItsMetricSaysAwake) {
+  const auto asleep = [](const std::string& states) {
+    const std::string text =
+        "vllm:num_requests_running{engine=\"0\"} 0\nvllm:num_requests_waiting{engine=\"0\"} 0\n" + states;
+    return read_scrape(*parse_exposition(text, "engine")).asleep;
+  };
+  const auto state = [](const std::string& engine, const std::string& name, int value) {
+    return "vllm:engine_sleep_state{engine=\"" + engine + "\",sleep_state=\"" + name + "\"} " + std::to_string(value) +
+           "\n";
+  };
+  EXPECT_EQ(asleep(""), std::nullopt);
+  EXPECT_EQ(asleep(state("0", "awake", 1) + state("0", "weights_offloaded", 0)), false);
+  EXPECT_EQ(asleep(state("0", "awake", 0) + state("0", "weights_offloaded", 1)), true);
+  // With several engines behind one address, one that is awake takes requests.
+  EXPECT_EQ(asleep(state("0", "awake", 0) + state("1", "awake", 1)), false);
+}
+
 TEST(Adapters, ReadAllMetricsOfVllm) {
   const EngineScrape scrape = scrape_of(std::string(kVllm));
   EXPECT_EQ(scrape.kind, EngineKind::kVllm);

@@ -39,6 +39,11 @@ void write_vllm(ExpositionWriter& writer, const EngineFigures& figures, const st
                  real(sample.prefix_hit_tokens_total));
   writer.counter("vllm:num_preemptions_total", "Preemptions for lack of KV blocks.", labels,
                  real(sample.preemptions_total));
+  writer.family("vllm:engine_sleep_state", "gauge", "Sleep state of the engine: the current state is 1.");
+  const std::string_view states[] = {"awake", "weights_offloaded", "discard_all"};
+  for (std::uint32_t level = 0; level < std::size(states); ++level)
+    writer.sample(fmt::format("{},sleep_state=\"{}\"", labels, states[level]),
+                  figures.sleep_level == level ? 1.0 : 0.0);
   writer.family("vllm:request_success_total", "counter", "Requests that ended, by reason.");
   const FinishedRequests& finished = figures.finished;
   const std::pair<std::string_view, std::uint64_t> reasons[] = {

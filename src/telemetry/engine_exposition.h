@@ -28,6 +28,7 @@ struct EngineFigures {
   std::uint32_t block_tokens = 0;
   std::uint64_t kv_bytes_per_token = 0;
   std::uint64_t prefix_query_tokens_total = 0;
+  std::uint32_t sleep_level = 0;  // 0: awake; 1: its weights are in the memory of the host; 2: they are discarded.
   FinishedRequests finished;
   double decode_step_p95_ms = 0.0, prefill_p95_ms = 0.0;  // Over about the last minute.
 
