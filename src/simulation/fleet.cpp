@@ -286,6 +286,7 @@ FleetTotals Fleet::totals(core::Instant end) const {
   totals.cost -= unscored_.cost;
   totals.prefill_cost -= unscored_.prefill_cost;
   totals.replica_time -= unscored_.replica_time;
+  totals.asleep_time -= unscored_.asleep_time;
   totals.preemptions -= unscored_.preemptions;
   totals.prompt_tokens -= unscored_.prompt_tokens;
   totals.hit_tokens -= unscored_.hit_tokens;
@@ -298,7 +299,7 @@ void Fleet::begin_scoring(core::Instant now) {
   ended_.token_gaps_ms.clear();
   for (Pool& pool : pools_)
     for (const std::uint32_t id : pool.replicas) replica(id).engine->clear_token_gaps();
-  ended_.peak_replicas = alive_;
+  ended_.peak_replicas = awake_;
 }
 
 }  // namespace penstock::simulation

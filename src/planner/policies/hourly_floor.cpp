@@ -85,9 +85,9 @@ class HourlyFloor final : public PoolwisePolicy<FloorState> {
   // Replicas that the token rates of the last minute would fill.
   [[nodiscard]] double load_of(const signals::PoolObservation& pool) const {
     const signals::TrafficWindow& traffic = pool.last_minute;
-    const double seconds = core::to_seconds(traffic.length);
-    const double prompts = static_cast<double>(traffic.input_tokens) / seconds / capacity_.input_tokens_per_s;
-    const double answers = static_cast<double>(traffic.output_tokens) / seconds / capacity_.output_tokens_per_s;
+    const double length_s = core::to_seconds(traffic.length);
+    const double prompts = static_cast<double>(traffic.input_tokens) / length_s / capacity_.input_tokens_per_s;
+    const double answers = static_cast<double>(traffic.output_tokens) / length_s / capacity_.output_tokens_per_s;
     if (pool.role == signals::Role::kPrefill) return prompts;
     return pool.role == signals::Role::kDecode ? answers : std::max(prompts, answers);
   }

@@ -44,8 +44,8 @@ class TokenVelocity final : public PoolwisePolicy<VelocityState> {
     const signals::TrafficWindow& traffic = pool.last_minute;
     if (traffic.length <= core::Duration{}) return hold(pool, Reason::kNoData);
     const Counted rates = add(now, pool, state);
-    const double seconds = core::to_seconds(now - rates.at);
-    if (seconds <= 0.0) return hold(pool, Reason::kNoData);
+    const double elapsed_s = core::to_seconds(now - rates.at);
+    if (elapsed_s <= 0.0) return hold(pool, Reason::kNoData);
 
     double needed = 0.0;
     std::vector<Evidence> evidence;
@@ -55,14 +55,14 @@ class TokenVelocity final : public PoolwisePolicy<VelocityState> {
       evidence.push_back({velocity_name, velocity, "tokens/s"});
     };
     if (pool.role != signals::Role::kDecode)
-      add_stage("input_token_rate", static_cast<double>(rates.input_tokens) / seconds, "prefill_velocity",
+      add_stage("input_token_rate", static_cast<double>(rates.input_tokens) / elapsed_s, "prefill_velocity",
                 prefill_velocity_);
     if (pool.role != signals::Role::kPrefill) {
       const double answer = traffic.completed == 0 ? 0.0
                                                    : static_cast<double>(traffic.completed_output_tokens) /
                                                          static_cast<double>(traffic.completed);
       // What arrives will be decoded; what was generated is the rate of the past.
-      const double arriving = answer * static_cast<double>(rates.arrivals) / seconds;
+      const double arriving = answer * static_cast<double>(rates.arrivals) / elapsed_s;
       const double generated = static_cast<double>(traffic.output_tokens) / core::to_seconds(traffic.length);
       add_stage("output_token_rate", traffic.completed == 0 ? generated : arriving, "decode_velocity",
                 decode_velocity_);
