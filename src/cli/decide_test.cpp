@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "controller/decision_stream.h"
-#include "engine/step_time_models.h"
 #include "planner/policy.h"
 #include "replay/capacities.h"
 #include "replay/planner_setup.h"

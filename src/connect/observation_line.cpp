@@ -208,7 +208,7 @@ core::Result<void> read_replicas(LineFields& fields, ObservedPool& pool, core::I
     auto replica = read_replica(each, path, now);
     if (!replica) return tl::make_unexpected(replica.error());
     if (!ids.insert(replica->id).second)
-      return core::invalid_input(kLineName + ": " + path + ".id",
+      return core::invalid_input(fmt::format("{}: {}.id", kLineName, path),
                                  "is in the list twice: " + options::quote(replica->id));
     ++counts[static_cast<std::size_t>(replica->state)];
     pool.replicas.push_back(*std::move(replica));

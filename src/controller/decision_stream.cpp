@@ -33,6 +33,7 @@ bool has_decode_pool(const std::vector<signals::Pool>& pools) {
 
 std::vector<double> prices_of(const std::vector<signals::Pool>& pools) {
   std::vector<double> prices;
+  prices.reserve(pools.size());
   for (const signals::Pool& pool : pools) prices.push_back(pool.price_per_gpu_hour);
   return prices;
 }
