@@ -28,12 +28,12 @@ constexpr std::array kSwept{
     SweptParameter{"llmd-pool-saturation", "running", {AxisKind::kLoad, 1.0, 128.0}, 16.0, false},
     SweptParameter{"llmd-token-aware", "backlog", {AxisKind::kLoad, 0.05, 30.0}, 1.5, false},
     SweptParameter{"token-velocity", "headroom", {AxisKind::kHeadroom, 0.0, 3.0}, 0.0},
-    SweptParameter{"hourly-floor", "headroom", {AxisKind::kHeadroom, -0.8, 3.0}, 0.1},
+    SweptParameter{"hourly-floor", "up", {AxisKind::kLoad, 0.05, 2.5}, 0.7},
     SweptParameter{"kpa", "utilisation", {AxisKind::kLoad, 0.05, 2.5}, 0.7, false},
     SweptParameter{"apa", "kv", {AxisKind::kLoad, 0.01, 1.0}, 0.5, false},
     SweptParameter{"llmd-saturation-v2", "up", {AxisKind::kLoad, 0.05, 2.0}, 0.85, false},
-    SweptParameter{"dynamo-sla", "slo", {AxisKind::kLoad, 0.05, 2.0}, 1.0, false},
-    SweptParameter{"dynamo-sla-load", "slo", {AxisKind::kLoad, 0.05, 2.0}, 1.0, false},
+    SweptParameter{"dynamo-sla", "slo", {AxisKind::kLoad, 0.05, 2.0}, 1.0},
+    SweptParameter{"dynamo-sla-load", "slo", {AxisKind::kLoad, 0.05, 2.0}, 1.0},
     SweptParameter{"penstock", "goal", {AxisKind::kShare, 0.8, 0.9995}, kGoal},
 };
 
