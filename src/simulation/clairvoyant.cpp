@@ -18,6 +18,8 @@ constexpr core::Duration kForever = std::chrono::hours{24 * 365};
 constexpr double kBelowBest = 0.005;    // Below the attainment of the largest fleet, if the goal is out of reach.
 constexpr double kDearestMiss = 100.0;  // Times the mean cost of a request. A rough model may ask for any price.
 constexpr std::uint32_t kMovesBeforeCheck = 3;
+constexpr std::uint32_t kFewRuns = 20;
+constexpr double kDrift = 0.02;  // Before the first check: changes were selected partly for their luck.
 
 using decision::RunResult;
 using decision::SeriesPoint;
@@ -94,8 +96,22 @@ class Search {
   // Simulates, and keeps the result if it is the best so far.
   core::Result<Trial> attempt(std::vector<Schedule> schedules) {
     auto trial = simulate(std::move(schedules));
-    if (trial && (!best_ || is_better(*trial, *best_))) best_ = *trial;
+    if (!trial) return trial;
+    if (!best_ || is_better(*trial, *best_)) best_ = *trial;
+    tried_.push_back(*trial);
+    tried_.back().series.clear();
     return trial;
+  }
+
+  // No fleet reaches the goal: the cheapest that comes near the best is used.
+  void lower_goal() {
+    allowed_ = best_->misses + kBelowBest * requests_;
+    for (const Trial& trial : tried_)
+      if (is_better(trial, *best_)) best_ = trial;
+  }
+
+  [[nodiscard]] bool knows_largest() const {
+    return pools() > 1 || fixed_.at(0).contains(options_.pools[0].max_replicas);
   }
 
   // ---- 1: fixed fleets ----------------------------------------------------------------------------------------------
@@ -123,7 +139,7 @@ class Search {
       best_.reset();
       if (auto joint = try_joint_fleets(std::move(smallest_that_reach)); !joint) return joint;
     }
-    if (!reaches(*best_)) allowed_ = best_->misses + kBelowBest * requests_;
+    if (!reaches(*best_) && knows_largest()) lower_goal();
     // Windows that are shorter than requests are served by the fleet of another window.
     const core::Duration longest = best_->request_time;
     points_per_window_ = std::max<std::int64_t>(1, (longest + point_ - core::Duration{1}) / point_);
@@ -152,11 +168,13 @@ class Search {
         failed = size;
       tried.emplace(size, *std::move(trial));
       if (good ? *good - failed == 1 || tried.size() >= limit : failed == spec.max_replicas) break;
+      // Of a long workload, the model is worth more runs than the fixed fleet that suffices.
+      if (pools() == 1 && tried.size() >= limit && budget_ < kFewRuns) break;
       const std::uint32_t guess = model(pool).fixed_size(smallest, spec.max_replicas, allowed_);
       if (good)
         size = std::clamp(guess, failed + 1, *good - 1);
       else
-        size = std::clamp(tried.size() < limit ? guess : 2 * failed, failed + std::max(1U, failed / 4), 2 * failed);
+        size = std::clamp(tried.size() < limit ? guess : 2 * failed, failed + std::max(1U, failed / 4), 4 * failed);
       size = std::min(size, spec.max_replicas);
     }
     return good.value_or(spec.max_replicas);
@@ -226,7 +244,7 @@ class Search {
     for (std::size_t pool = 0; pool < pools(); ++pool) curves_.push_back(model(pool));
     double aim = allowed_;
     base_ = *best_;
-    const std::uint32_t rounds = std::max(2U, budget_ / 5);
+    const std::uint32_t rounds = std::max(3U, budget_ / 5);
     for (std::uint32_t round = 0; round < rounds; ++round) {
       std::vector<Schedule> schedules;
       double price_s = 0.0;
@@ -306,10 +324,10 @@ class Search {
     for (std::size_t pool = 0; pool < pools(); ++pool)
       moves_.tables.push_back(table(
           pool, 1 + std::max(std::ranges::max(plan.schedules[pool].replicas), std::ranges::max(other[pool].replicas))));
-    const std::uint32_t until = budget_ - (pools() == 1 ? 1 : 0);
+    const std::uint32_t until = budget_ - (pools() == 1 && budget_ >= kFewRuns ? 1 : 0);
     std::set<Move> tried;
     std::uint32_t since_check = 0;
-    double drift = 0.0;  // How many more misses a check found than were expected.
+    double drift = kDrift * allowed_;  // How many more misses a check finds than are expected.
     while (runs_ < until) {
       std::vector<Move> moves;
       if (since_check < kMovesBeforeCheck && runs_ + 1 < until) moves = propose(plan, moves_, tried);
@@ -334,21 +352,41 @@ class Search {
 
   // ---- 6: what is found is not dearer than a fixed fleet ------------------------------------------------------------
 
+  core::Result<Trial> try_fixed(std::uint32_t size) {
+    auto trial = attempt(fixed({size}));
+    if (trial) fixed_[0].emplace(size, *trial);
+    return trial;
+  }
+
   core::Result<void> try_cheaper_fixed_fleets() {
     if (pools() > 1) return {};
-    std::map<std::uint32_t, Trial>& tried = fixed_[0];
-    const double cost_of_one = tried.rbegin()->second.cost / tried.rbegin()->first;
-    const std::uint32_t smallest = std::max(1U, options_.pools[0].min_replicas);
-    auto size = static_cast<std::uint32_t>(
-        std::clamp<double>(std::ceil(best_->cost / cost_of_one) - 1.0, 0.0, options_.pools[0].max_replicas));
-    for (; size >= smallest; --size) {
-      auto known = tried.find(size);
-      if (known == tried.end()) {
-        auto trial = attempt(fixed({size}));
-        if (!trial) return tl::make_unexpected(trial.error());
-        known = tried.emplace(size, *std::move(trial)).first;
+    const PoolSpec& spec = options_.pools[0];
+    if (!reaches(*best_) && !knows_largest()) {
+      if (const auto trial = try_fixed(spec.max_replicas); !trial) return tl::make_unexpected(trial.error());
+      if (!reaches(*best_)) lower_goal();
+    }
+    const auto& [size, trial] = *fixed_[0].rbegin();
+    const double cost_of_one = trial.cost / size;
+    std::uint32_t failed = std::max(1U, spec.min_replicas) - 1;
+    for (const auto& [known, result] : fixed_[0])
+      if (!reaches(result)) failed = std::max(failed, known);
+    // The largest that costs less is tried first: if it misses the goal, so do all others.
+    const auto dearest = static_cast<std::uint32_t>(
+        std::clamp<double>(std::ceil(best_->cost / cost_of_one) - 1.0, 0.0, spec.max_replicas));
+    for (std::uint32_t next = dearest; next > failed;) {
+      const auto known = fixed_[0].find(next);
+      bool reached = known != fixed_[0].end() && reaches(known->second);
+      if (known == fixed_[0].end()) {
+        const auto fleet = try_fixed(next);
+        if (!fleet) return tl::make_unexpected(fleet.error());
+        reached = reaches(*fleet);
       }
-      if (!reaches(known->second)) break;  // Smaller ones miss more.
+      if (!reached) failed = next;
+      std::uint32_t smallest = dearest + 1;  // That is known to reach the goal.
+      for (const auto& [each, result] : fixed_[0])
+        if (reaches(result)) smallest = std::min(smallest, each);
+      if (smallest > dearest || smallest <= failed + 1) break;
+      next = failed + (smallest - failed) / 2;
     }
     return {};
   }
@@ -365,7 +403,8 @@ class Search {
   std::vector<std::vector<LoadSample>> samples_;                 // By pool.
   std::vector<LoadCurve> curves_;                                // By pool.
   MoveContext moves_;
-  Trial base_;  // Where small changes begin.
+  std::vector<Trial> tried_;  // All, without their series.
+  Trial base_;                // Where small changes begin.
   std::optional<Trial> best_;
 };
 

@@ -12,6 +12,7 @@ constexpr std::array kOutputWeights{0.5, 1.0, 2.0, 3.5, 6.0, 10.0, 20.0, 40.0};
 constexpr std::array kPeakWeights{0.0, 0.35, 0.7};
 constexpr double kScaleMost = 1.6;  // What a larger load does not explain is taken for misses at any size.
 constexpr double kScaleLeast = 0.3;
+constexpr double kFall = 0.2;
 constexpr double kDraining = 0.2;        // A window after one with more misses may serve what that one left behind.
 constexpr double kCertainMisses = 0.02;  // Below it, the lowest sampled share is taken for what no replica avoids.
 
@@ -169,13 +170,20 @@ double LoadCurve::load_at(double missed) const {
 
 void LoadCurve::correct(const LoadSample& sample) {
   const double load = load_[sample.window];
-  if (load <= 0.0 || sample.replicas <= 0.0 || requests_[sample.window] <= 0.0) return;
+  if (knots_.empty() || load <= 0.0 || sample.replicas <= 0.0 || requests_[sample.window] <= 0.0) return;
   double& scale = scale_[sample.window];
   const double predicted = missed(sample.window, sample.replicas);
-  if (std::abs(predicted - sample.missed) * requests_[sample.window] < 0.5) return;
+  // Counts of misses scatter as those of rare events do.
+  const double expected = predicted * requests_[sample.window], seen = sample.missed * requests_[sample.window];
+  if (std::abs(expected - seen) < 1.0 + std::sqrt(expected + seen)) return;
   double& extra = extra_[sample.window];
-  const double explained = load_at(std::max(0.0, sample.missed - extra)) * sample.replicas / load;
-  scale = std::clamp(std::sqrt(scale * std::max(1e-9, explained)), kScaleLeast, kScaleMost);
+  const double explained = load_at(std::max(knots_.front().missed, sample.missed - extra)) * sample.replicas / load;
+  // Schedules take advantage of every window that seems to need little, also where that was luck, so that a load falls
+  // more slowly than it rises.
+  const double change = std::max(1e-9, explained / scale);
+  const double factor =
+      sample.missed > predicted ? std::max(1.0, std::sqrt(change)) : std::min(1.0, std::pow(change, kFall));
+  scale = std::clamp(scale * factor, kScaleLeast, kScaleMost);
   const double rest = sample.missed - missed(sample.window, sample.replicas);
   if (rest < 0.0 || scale == kScaleMost) extra = std::max(0.0, extra + 0.5 * rest);
 }

@@ -102,8 +102,20 @@ TEST(LoadCurve, ACorrectedWindowMovesTowardWhatWasMeasured) {
   EXPECT_LT(before, 0.01);
   EXPECT_NEAR(curve.missed(14, 5), 0.2, 0.02);
   EXPECT_EQ(curve.missed(13, 5), others);
-  for (int i = 0; i < 20; ++i) curve.correct({14, 5.0, 0.0});
+  for (int i = 0; i < 40; ++i) curve.correct({14, 5.0, 0.0});
   EXPECT_NEAR(curve.missed(14, 5), 0.0, 0.02);
+}
+
+// Of a window without misses only so much is known: its load is not above the one at which misses begin.
+TEST(LoadCurve, AWindowWithoutMissesKeepsItsLoad) {
+  const TokenLoad load = token_load(ramp(20, 500, 50), kWindow, 20, std::chrono::milliseconds{5});
+  std::vector<LoadSample> samples = samples_of({2, 5}, 20);
+  for (LoadSample& sample : samples) sample.missed = std::max(sample.missed, 0.004);  // At any load.
+  LoadCurve curve = LoadCurve::fit(load, Role::kAggregated, samples);
+  const double before = curve.missed(14, 2);
+  for (int i = 0; i < 10; ++i) curve.correct({14, 6.0, 0.0});
+  EXPECT_GT(before, 0.5);
+  EXPECT_EQ(curve.missed(14, 2), before);
 }
 
 TEST(LoadCurve, MissesThatNoLoadExplainsRemainAtEverySize) {
