@@ -180,6 +180,13 @@ tl::expected<Parsed, int> read_options(const Arguments& arguments, PlanOptions& 
   if (plan.acts.value_or(false) && plan.engines == EngineHost::kOthers)
     return tl::make_unexpected(report_error(
         {core::ErrorCode::kInvalidInput, "--mode", "can act on --engines local and --engines kubernetes only", {}}));
+  for (const simulation::PoolSpec& pool : loaded.made.run.pools)
+    if (pool.min_asleep > 0 && plan.engines == EngineHost::kKubernetes)
+      return tl::make_unexpected(
+          report_error({core::ErrorCode::kInvalidInput,
+                        "--asleep",
+                        "needs --engines local: the scale of an object of Kubernetes has no replicas that are asleep",
+                        {}}));
   if (const auto resolved = resolve_gateway(plan); !resolved)
     return tl::make_unexpected(report_error(resolved.error()));
   return parsed;

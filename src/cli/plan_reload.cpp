@@ -22,6 +22,8 @@ void copy_reloadable(const configuration::Configuration& from, configuration::Co
   const auto copy_bounds = [](const simulation::PoolSpec& source, simulation::PoolSpec& pool) {
     pool.min_replicas = source.min_replicas;
     pool.max_replicas = source.max_replicas;
+    pool.min_asleep = source.min_asleep;
+    pool.sleep_price = source.sleep_price;
   };
   copy_bounds(from.pool, to.pool);
   if (from.run.pools.size() == to.run.pools.size())

@@ -422,7 +422,9 @@ void LocalFleet::save() {
 void LocalFleet::write_replicas() {
   std::vector<connect::ReplicaEntry> entries;
   for (const actuation::Replica& replica : state_.replicas) {
-    const bool listens = replica.stage >= actuation::Stage::kWarming && replica.stage <= actuation::Stage::kDraining;
+    // The gateway need not know of replicas that are asleep or wake up: they are as new to it as those that start.
+    const bool listens = replica.stage == actuation::Stage::kWarming || replica.stage == actuation::Stage::kServing ||
+                         replica.stage == actuation::Stage::kDraining;
     const std::size_t pool = pool_of(replica);
     if (!listens || pool == options_.pools.size()) continue;
     const Reports& reports = reports_[replica.id];

@@ -237,6 +237,21 @@ class PlanTest(unittest.TestCase):
         self.assertTrue(planner.has_event("signal 9", warning=True), planner.state()["events"])
         self.assertNotIn(pid, home.engines())
 
+    def test_an_engine_asleep_takes_the_place_of_one_that_is_killed(self):
+        home = Home(self, "  - {name: chat, replicas: 1, min_replicas: 1, max_replicas: 3, wake_time: 200ms, asleep: 1}",
+                    start_up="1s")
+        gateway = home.gateway(self)
+        planner = home.planner(self, gateway, *STATIC)
+        until_serving(home, 1)
+        until("an engine that is asleep", lambda: planner.pool()["asleep"] == 1)
+        self.assertEqual(home.serving(), ["chat-1"])  # The gateway knows only engines that are awake.
+        self.assertEqual(complete(gateway.port)[0], 200)
+        (pid,) = [number for number, name in home.engines().items() if name == "chat-1"]
+        os.kill(pid, KILL)
+        until("the woken engine", lambda: home.serving() == ["chat-2"])
+        until("an answer", lambda: complete(gateway.port)[0] == 200)
+        until("another engine that is asleep", lambda: planner.pool()["asleep"] == 1)
+
     def test_sighup_puts_bounds_and_the_slo_in_force_and_names_what_needs_a_restart(self):
         home = Home(self)
         gateway = home.gateway(self, "--log-level", "debug")
