@@ -83,7 +83,7 @@ core::Result<RunResult> TraceRuns::clairvoyant(double goal, const Progress& prog
   const auto policy = simulation::make_clairvoyant(setup_.workload, options);
   if (!policy) return tl::make_unexpected(policy.error());
   options.progress = nullptr;  // The search was most of the work.
-  return simulation::run(setup_.workload, **policy, options);
+  return simulation::run(setup_.workload, *policy->policy, options);
 }
 
 core::Result<RunResult> TraceRuns::peer(const std::string& policy) const {

