@@ -7,6 +7,7 @@ namespace penstock::evaluation {
 namespace {
 
 constexpr double kMissesMin = 1e-5;
+constexpr double kUsable = 0.9;
 
 }  // namespace
 
@@ -26,7 +27,8 @@ std::optional<Cost> cost_at(std::span<const Point> efficient, double attainment)
   const auto above = std::find_if(efficient.begin(), efficient.end(),
                                   [&](const Point& point) { return point.attainment >= attainment; });
   if (above == efficient.end()) return std::nullopt;
-  if (above == efficient.begin()) return Cost{above->gpu_hours, above->attainment > attainment};
+  if (above == efficient.begin() || (above - 1)->attainment < kUsable)
+    return Cost{above->gpu_hours, above->attainment > attainment};
   const Point& below = *(above - 1);
   const double whole = log_misses(above->attainment) - log_misses(below.attainment);
   const double part = log_misses(attainment) - log_misses(below.attainment);

@@ -17,11 +17,11 @@ struct Point {
 
 struct Cost {
   double gpu_hours = 0.0;
-  bool at_most = false;  // Every run reached more: a setting that reaches less may cost less.
+  bool at_most = false;  // No run came close from below: a setting that reaches less may cost less.
 };
 
-// Between two points GPU-hours are linear in the logarithm of the share of misses. Empty if no point reaches the
-// attainment. `efficient` is the result of efficient().
+// Between two points GPU-hours are linear in the logarithm of the share of misses; a point below 90 % is too far away
+// for that. Empty if no point reaches the attainment. `efficient` is the result of efficient().
 [[nodiscard]] std::optional<Cost> cost_at(std::span<const Point> efficient, double attainment);
 
 [[nodiscard]] inline std::optional<double> hours_of(const std::optional<Cost>& cost) {

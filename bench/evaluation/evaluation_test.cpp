@@ -37,6 +37,12 @@ TEST(EqualAttainment, IsAnUpperBoundBelowTheLeastAndUnknownBeyondTheMost) {
   EXPECT_FALSE(cost_at({}, 0.5).has_value());
 }
 
+TEST(EqualAttainment, DoesNotInterpolateFromARunThatFails) {
+  const std::vector<Point> points = {{0.4, 2.0}, {0.999, 14.0}};
+  EXPECT_DOUBLE_EQ(cost_at(points, 0.99)->gpu_hours, 14.0);
+  EXPECT_TRUE(cost_at(points, 0.99)->at_most);
+}
+
 TEST(EqualAttainment, ARunWithoutMissesHasAFiniteLogarithm) {
   const std::vector<Point> points = {{0.9, 2.0}, {1.0, 4.0}};
   EXPECT_NEAR(cost_at(points, 0.99)->gpu_hours, 2.5, 1e-9);  // One of four decades down to one miss in 100,000.

@@ -74,26 +74,27 @@ std::string summary(const Evaluation& evaluation) {
                         ratio(ours, hours_of(oracle_cost(trace, kGoal))),
                         shipped == nullptr ? "–" : percent(shipped->attainment));
   }
-  return text + fmt::format(
-                    "\n"
-                    "- **Tuned here**: each peer has the setting that is the cheapest on this trace, which an operator "
-                    "does not know in advance.\n"
-                    "  Penstock has one setting, its goal.\n"
-                    "- **Tuned elsewhere**: each peer has the setting that was the cheapest at 99 % on another trace; "
-                    "the mean over all other\n"
-                    "  traces. A run below {} is charged the cheapest fixed fleet that reaches 99 % instead, as is "
-                    "Penstock's run with the goal\n"
-                    "  of 99 %. A peer that fails with all these settings is left out.\n"
-                    "- **Best fixed fleet**: known only in hindsight. **Of the first half**: the smallest fleet that "
-                    "reached 99 % in the first\n"
-                    "  half of the trace, for lack of a recorded day before. Below {} on the whole trace it is charged "
-                    "as above.\n"
-                    "- **Oracle**: the least of all runs on the trace, of which one knows the future (`clairvoyant`).\n"
-                    "- GPU-hours between two runs of a policy are interpolated, linearly in the logarithm of the share "
-                    "of misses, along its\n"
-                    "  efficient runs. ≤: all its runs attained more, and another setting may cost less. –: no setting "
-                    "reached it.\n",
-                    percent(kTransferMin), percent(kTransferMin));
+  return text +
+         fmt::format(
+             "\n"
+             "- **Tuned here**: each peer has the setting that is the cheapest on this trace, which an operator "
+             "does not know in advance.\n"
+             "  Penstock has one setting, its goal.\n"
+             "- **Tuned elsewhere**: each peer has the setting that was the cheapest at 99 % on another trace; "
+             "the mean over all other\n"
+             "  traces. A run below {} is charged the cheapest fixed fleet that reaches 99 % instead, as is "
+             "Penstock's run with the goal\n"
+             "  of 99 %. A peer that fails with all these settings is left out.\n"
+             "- **Best fixed fleet**: known only in hindsight. **Of the first half**: the smallest fleet that "
+             "reached 99 % in the first\n"
+             "  half of the trace, for lack of a recorded day before. Below {} on the whole trace it is charged "
+             "as above.\n"
+             "- **Oracle**: the least of all runs on the trace, of which one knows the future (`clairvoyant`).\n"
+             "- GPU-hours between two runs of a policy are interpolated, linearly in the logarithm of the share "
+             "of misses, along its\n"
+             "  efficient runs. ≤: no run came close from below, and another setting may cost less. –: no setting "
+             "reached it.\n",
+             percent(kTransferMin), percent(kTransferMin));
 }
 
 std::string cell(const Verdict& verdict) {

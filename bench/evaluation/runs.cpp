@@ -26,7 +26,7 @@ struct Budget {
 
 Budget budget_of(const EvaluationTrace& trace, const EvaluationScope& scope) {
   if (scope.quick) return trace.day_long ? Budget{3, 4, 0, 6, {kGoal}} : Budget{4, 5, 1, 7, {kGoal}};
-  return trace.day_long ? Budget{4, 5, 2, 7, {kGoal, kCheapGoal}} : Budget{7, 8, 6, 9, {kGoal, kCheapGoal, 0.995}};
+  return trace.day_long ? Budget{4, 5, 2, 7, {kGoal, kCheapGoal}} : Budget{7, 10, 8, 9, {kGoal, kCheapGoal, 0.995}};
 }
 
 std::vector<double> wanted_attainments() { return {kGoal, kCheapGoal, 0.98, 0.995}; }
