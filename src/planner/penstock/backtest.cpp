@@ -48,7 +48,7 @@ Backtest::Backtest(const BacktestOptions& options)
 
 void Backtest::observe(const LoadMinute& minute, double base, std::span<const double> futures, const LoadCurve& curve,
                        const BudgetUse& observed, const FleetSize& fleet) {
-  if (!curve.known()) return;
+  if (!curve.known() || (minutes_ == 0 && !(minute.requests > 0.0))) return;
   if (minutes_ == 0) {  // The first figures get the weight of as many minutes like this one.
     for (Tried& tried : controllers_) {
       tried.missed *= kFirstMinutes * minute.requests;

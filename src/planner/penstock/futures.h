@@ -25,7 +25,10 @@ class Futures {
   // kCount equally likely multiples of the base, ascending.
   [[nodiscard]] const std::vector<double>& multiples() const { return multiples_; }
 
-  void archive(core::StateArchive& state) { state("futures", bases_, past_, count_, multiples_); }
+  void archive(core::StateArchive& state) {
+    state("futures", bases_, past_, count_);
+    state.elements(multiples_);
+  }
 
  private:
   struct Past {

@@ -16,7 +16,8 @@ double load_of(int bin) { return std::exp((bin + 0.5) * kBin); }
 }  // namespace
 
 void LoadCurve::add(double load_per_replica, double requests, double missed) {
-  if (!(load_per_replica > 0.0) || !std::isfinite(load_per_replica) || !(requests > 0.0)) return;
+  if (!(load_per_replica > 0.0) || !(requests > 0.0)) return;
+  if (!std::isfinite(load_per_replica) || !std::isfinite(requests) || std::isnan(missed)) return;
   Bin& bin = bins_[static_cast<int>(std::floor(std::log(load_per_replica) / kBin))];
   bin.requests += requests;
   bin.missed += std::clamp(missed, 0.0, requests);

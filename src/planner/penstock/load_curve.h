@@ -18,7 +18,7 @@ class LoadCurve {
   void age();
 
   [[nodiscard]] bool known() const { return !points_.empty(); }
-  // Increases with the load; 0 below the loads that were tried, and all requests far above them.
+  // Increases with the load; all requests far above the loads that were tried, and below them as at the smallest one.
   [[nodiscard]] double missed_share(double load_per_replica) const;
   // Load of a replica at which half of the requests miss.
   [[nodiscard]] double capacity() const { return capacity_; }

@@ -302,8 +302,10 @@ class BruteForce {
   }
 
  private:
+  static constexpr double kSame = 0.02;  // Loads that differ by less are tried as one.
+
   [[nodiscard]] TrialOutcome at(const Fleet& fleet, double load) const {
-    return at(fleet, std::vector<double>(fleet.size(), load));
+    return at(fleet, std::vector<double>(fleet.size(), std::abs(load - 1.0) < kSame ? 1.0 : load));
   }
   [[nodiscard]] TrialOutcome at(const Fleet& fleet, const std::vector<double>& loads) const {
     for (std::size_t i = 0; i < fleet.size(); ++i)
@@ -330,7 +332,8 @@ class BruteForce {
   [[nodiscard]] TrialOutcome over_futures(const Fleet& fleet) const {
     TrialOutcome mean;
     for (const double multiple : goal_.futures)
-      mean += at(fleet, goal_.growth * std::max(1.0, multiple)).times(1.0 / static_cast<double>(goal_.futures.size()));
+      mean += at(fleet, goal_.growth * (multiple > 1.0 + kSame ? multiple : 1.0))
+                  .times(1.0 / static_cast<double>(goal_.futures.size()));
     return mean;
   }
   // `reachable`: what bounds leave; empty if they do not matter.
