@@ -89,7 +89,7 @@ enum class RolloutPhase : std::uint8_t {
   kThroughput,     // The throughput loop sets the fleet.
   kLoad,           // The load loop raises it; pools keep their ratio.
   kPhaseSpecific,  // Prefill and decode pools scale independently.
-  kCost,           // Once the SLO has been met for a while, the headroom follows the observed need.
+  kCost,           // The fleet may be cheaper than the first choice where the traffic has shown that this is enough.
 };
 
 [[nodiscard]] const char* to_string(Reason reason);       // "fixed", "within_tolerance", …

@@ -18,7 +18,7 @@ namespace penstock::replay {
     const configuration::Configuration& configuration);
 
 // The policy simulates fleets with `options`. `planner` comes from make_planner_options(). `uncertainty`, ≥ 1,
-// multiplies the standard headroom; it is larger if the traffic exceeds the range of a pool's profile.
+// multiplies the likely loads; it is larger if the traffic exceeds the range of a pool's profile.
 [[nodiscard]] std::unique_ptr<decision::Policy> make_penstock(planner::PlannerOptions planner,
                                                               const simulation::RunOptions& options, double uncertainty,
                                                               const simulation::TrialOptions& trials = {});

@@ -125,7 +125,7 @@ TEST(PolicyRestart, EveryPolicyOfTheRegistryContinuesAsIfNothingHadHappened) {
   }
 }
 
-TEST(PolicyRestart, PenstockContinuesWithPlansForecastsHeadroomAndGuardrails) {
+TEST(PolicyRestart, PenstockContinuesWithPlansForecastsFuturesAndGuardrails) {
   for (const planner::RolloutPhase phase : {planner::RolloutPhase::kCost, planner::RolloutPhase::kThroughput}) {
     const auto make = [&] {
       const RunOptions options = setup();

@@ -29,8 +29,8 @@ enum class OptimizationTarget : std::uint8_t { kThroughput, kLatency, kSla };
 struct PlannerOptions {
   OptimizationTarget target = OptimizationTarget::kSla;
   RolloutPhase phase = RolloutPhase::kCost;
-  PlanLoopOptions throughput_loop;  // The lower bound of the fleet. An interval of 0 disables the loop.
-  // Raises the fleet above that bound. While the SLO burns, a search starts at every tick without one in progress.
+  PlanLoopOptions throughput_loop;  // By the forecast. An interval of 0 disables a loop.
+  // For likely loads. While the SLO burns, a search starts at every tick without one in progress.
   PlanLoopOptions load_loop{.interval = std::chrono::seconds{20}, .look_back = std::chrono::minutes{2}};
   MemoryOptions memory;                               // The traffic of both loops.
   core::Duration interval = std::chrono::seconds{5};  // Length of a tick.
@@ -43,7 +43,7 @@ struct PlannerOptions {
   std::vector<forecast::TrafficSample> history;  // Traffic before the start, for the forecast.
   ScheduleOptions schedule;
   GuardrailOptions guardrails;
-  // The engines are not ours: a default profile is a guess until it is corrected, and calls for more headroom.
+  // The engines are not ours: a default profile is a guess until it is corrected, and calls for larger futures.
   bool guesses_engines = false;
   std::vector<PoolProfile> profiles;  // Indexed by pool; empty means no correction and no formula.
 };
@@ -51,11 +51,12 @@ struct PlannerOptions {
 // Both loops remember the traffic of this time at most. A memory that is shorter than usual is cut into shorter slices.
 void set_memory(PlannerOptions& options, core::Duration length);
 
-// Runs every 5 s. Observations are checked; the throughput loop simulates fleets on the traffic of some minutes at the
-// forecast rate and sets a lower bound; the load loop does the same with about the last minute at a rate with headroom,
-// and reacts above that bound. Both choose the cheapest fleet that meets the goal of every objective. If a loop has not
-// finished in time, the token formula is used, and the reason says so. If the SLO burns although simulations call the
-// fleet large enough, the fleet grows step by step. Scheduled floors and warm replicas follow, guardrails come last.
+// Runs every 5 s. Observations are checked; the load loop simulates fleets on the traffic of the last minutes and on
+// its likely multiples until another replica is ready; the throughput loop simulates them at the forecast rate, and is
+// a lower bound where the forecast exceeds these. Both choose the cheapest fleet that meets the goal of every
+// objective. If a loop has not finished in time, the token formula is used, and the reason says so. If the SLO burns
+// although simulations call the fleet large enough, the fleet grows step by step. Scheduled floors and warm replicas
+// follow, guardrails come last.
 [[nodiscard]] std::unique_ptr<Policy> make_penstock_planner(std::shared_ptr<FleetTrials> trials,
                                                             const signals::SloPolicy& slo,
                                                             const PlannerOptions& options = {});
