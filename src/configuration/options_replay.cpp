@@ -138,7 +138,9 @@ void add_limits(Table& table, planner::GuardrailOptions& guardrails) {
            number(guardrails.growth_per_minute, 1.0, 1000.0))
       .reloadable();
   table
-      .add({"planner.stabilisation", "", "a pool shrinks to the largest size that was planned in this time"},
+      .add({"planner.stabilisation", "",
+            "a pool shrinks to the largest size that was planned in this time; the policy penstock "
+            "learns which multiple of it, from 1 to 12, costs least"},
            duration(guardrails.stabilisation))
       .reloadable();
   table

@@ -4,15 +4,17 @@
 #include <array>
 #include <cmath>
 
+#include "planner/penstock/plan_search.h"
+
 namespace penstock::planner {
 namespace {
 
 constexpr std::array<double, 7> kAllowances{0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3};
 constexpr std::array<int, 5> kHolds{5, 10, 15, 30, 60};  // Minutes.
 
-constexpr double kKeptOfDay = 0.99861;   // 1/e in twelve hours.
-constexpr double kFirstMinutes = 120.0;  // Minutes whose weight the first figures have.
-constexpr double kCareful = 0.7;         // Share of the error budget that is planned: the best of many is lucky.
+const Controller kReference{0.1, std::chrono::minutes{15}};  // Of the first figures.
+constexpr double kKeptOfDay = 0.99861;                       // 1/e in twelve hours.
+constexpr double kCareful = 0.7;  // Share of the error budget that is planned: the best of many is lucky.
 constexpr double kCareMost = 0.3, kCareLeast = 2.0;   // Bounds of what past misses make of it.
 constexpr double kBiasLeast = 0.25, kBiasMost = 4.0;  // Bounds of the observed misses relative to the expected ones.
 constexpr double kSame = 0.985;                       // A change must save more than this leaves.
@@ -37,11 +39,13 @@ Backtest::Backtest(const BacktestOptions& options)
     for (const int hold : kHolds) {
       Tried tried{{allowance, hold * core::kMinute}};
       const double careless = allowance / 0.1, longer = hold / 15.0;
-      tried.missed = kFirstMissed * std::pow(careless, kMissedByAllowance) * std::pow(longer, kMissedByHold);
-      tried.replicas = std::pow(careless, kReplicasByAllowance) * std::pow(longer, kReplicasByHold);
+      tried.first = {kFirstMissed * std::pow(careless, kMissedByAllowance) * std::pow(longer, kMissedByHold),
+                     std::pow(careless, kReplicasByAllowance) * std::pow(longer, kReplicasByHold)};
+      tried.orders.assign(lag_ + 1, 0);
+      if (allowance == kReference.allowance && tried.controller.hold == kReference.hold)
+        reference_ = controllers_.size();
       controllers_.push_back(std::move(tried));
     }
-  requests_ = 1.0;
   choose();
   first_ = chosen_;
 }
@@ -49,17 +53,13 @@ Backtest::Backtest(const BacktestOptions& options)
 void Backtest::observe(const LoadMinute& minute, double base, std::span<const double> futures, const LoadCurve& curve,
                        const BudgetUse& observed, const FleetSize& fleet) {
   if (!curve.known() || (minutes_ == 0 && !(minute.requests > 0.0))) return;
-  if (minutes_ == 0) {  // The first figures get the weight of as many minutes like this one.
-    for (Tried& tried : controllers_) {
-      tried.missed *= kFirstMinutes * minute.requests;
-      tried.replicas *= kFirstMinutes * fleet.replicas;
-      tried.target = tried.ready = fleet.replicas;
-      tried.orders.assign(lag_, 0);
-    }
+  if (minutes_ == 0) {
+    for (Tried& tried : controllers_) tried.target = tried.ready = fleet.replicas;
     for (auto& proposals : proposals_) proposals.assign(kHolds.back(), fleet.replicas);
-    requests_ = kFirstMinutes * minute.requests;
   }
   ++minutes_;
+  history_ = kKeptOfDay * history_ + 1.0;
+  first_weight_ *= kKeptOfDay;
   requests_ = kKeptOfDay * requests_ + minute.requests;
   observed_missed_ = kKeptOfDay * observed_missed_ + observed.missed;
   observed_allowed_ = kKeptOfDay * observed_allowed_ + observed.allowed;
@@ -83,7 +83,10 @@ std::uint32_t Backtest::proposal(double allowance, double base, std::span<const 
   const auto suffices = [&](std::uint32_t replicas) {
     if (curve.missed_share(base / replicas) > 1.0 - options_.goal) return false;
     double missed = 0.0;
-    for (const double multiple : futures) missed += curve.missed_share(multiple * base / replicas);
+    for (const double multiple : futures) {
+      const double load = multiple > 1.0 ? load_of_future(multiple, replicas) : multiple;
+      missed += curve.missed_share(load * base / replicas);
+    }
     return missed <= allowance * static_cast<double>(futures.size());
   };
   std::uint32_t short_of = std::max(1U, fleet.least) - 1, enough = std::max(1U, fleet.most);
@@ -95,11 +98,9 @@ std::uint32_t Backtest::proposal(double allowance, double base, std::span<const 
 }
 
 void Backtest::serve(Tried& tried, const LoadMinute& minute, const LoadCurve& curve) const {
-  if (lag_ > 0) {
-    tried.ready += tried.orders.front();
-    tried.orders.pop_front();
-    tried.orders.push_back(0);
-  }
+  tried.ready += tried.orders.front();
+  tried.orders.pop_front();
+  tried.orders.push_back(0);
   const double carried = tried.ready * curve.capacity();
   tried.queue = std::max(0.0, tried.queue + core::to_seconds(core::kMinute) * (minute.mean - carried));
   const bool late = tried.queue > kLateAfter_s * carried;
@@ -110,7 +111,7 @@ void Backtest::serve(Tried& tried, const LoadMinute& minute, const LoadCurve& cu
 
 void Backtest::follow(Tried& tried, std::uint32_t target) const {
   if (target > tried.target) {
-    (lag_ > 0 ? tried.orders.back() : tried.ready) += target - tried.target;
+    tried.orders.back() += target - tried.target;
     tried.target = target;
     return;
   }
@@ -128,20 +129,30 @@ double Backtest::budget_left() const {
   return observed_allowed_ > 0.0 ? 1.0 - observed_missed_ / observed_allowed_ : 1.0;
 }
 
+Backtest::Figures Backtest::figures(std::size_t controller) const {
+  const Tried& tried = controllers_[controller];
+  if (minutes_ == 0) return tried.first;
+  // The first figures count as so many minutes of this traffic.
+  const double first_requests = first_weight_ * requests_ / history_;
+  const double reference = controllers_[reference_].replicas / history_;
+  return {(tried.missed + first_requests * tried.first.missed) / (requests_ + first_requests),
+          (tried.replicas / reference + first_weight_ * tried.first.replicas) / (history_ + first_weight_)};
+}
+
 void Backtest::choose() {
-  const double budget = (1.0 - options_.goal) * requests_;
-  const double overspent = (observed_missed_ - observed_allowed_) / std::max(budget, 1e-9);
+  const double budget = std::max(1e-9, 1.0 - options_.goal);
+  // The first figures stand for traffic that used its budget.
+  const double requests = std::max(1.0, requests_ * (1.0 + first_weight_ / std::max(1.0, history_)));
+  const double overspent = (observed_missed_ - observed_allowed_) / (budget * requests);
   const double aim = kCareful * budget * std::clamp(1.0 - overspent, kCareMost, kCareLeast);
   // The real fleet acts more often than once a minute, and its engines are not the curve.
-  const double doubt =
-      (1.0 - options_.goal) * requests_ * kFirstMinutes / (kFirstMinutes + static_cast<double>(minutes_));
-  const double bias =
-      std::clamp((observed_missed_ + doubt) / std::max(expected_missed_ + doubt, 1e-9), kBiasLeast, kBiasMost);
+  const double doubt = std::max(1e-9, budget * (requests - requests_));
+  const double bias = std::clamp((observed_missed_ + doubt) / (expected_missed_ + doubt), kBiasLeast, kBiasMost);
   std::size_t best = controllers_.size(), safest = 0;
   double least = 0.0;
   for (std::size_t i = 0; i < controllers_.size(); ++i) {
-    const Tried& tried = controllers_[i];
-    if (tried.missed < controllers_[safest].missed) safest = i;
+    const Figures tried = figures(i);
+    if (tried.missed < figures(safest).missed) safest = i;
     if (bias * tried.missed > aim) continue;
     const double replicas = tried.replicas * (i == chosen_ ? kSame : 1.0);
     if (best < controllers_.size() && replicas >= least) continue;
@@ -152,11 +163,12 @@ void Backtest::choose() {
 }
 
 void Backtest::archive(core::StateArchive& state) {
-  state("backtest", requests_, observed_missed_, observed_allowed_, expected_missed_, minutes_, chosen_);
+  state("backtest", history_, first_weight_, requests_, observed_missed_, observed_allowed_, expected_missed_, minutes_,
+        chosen_);
   state.elements(controllers_);
   state.elements(proposals_);
   if (!state.reading()) return;
-  const auto bad = [&](const Tried& tried) { return minutes_ > 0 && tried.orders.size() != lag_; };
+  const auto bad = [&](const Tried& tried) { return tried.orders.size() != lag_ + 1; };
   if (chosen_ >= controllers_.size() || std::any_of(controllers_.begin(), controllers_.end(), bad) ||
       std::any_of(proposals_.begin(), proposals_.end(),
                   [&](const auto& proposals) { return minutes_ > 0 && proposals.size() != kHolds.back(); }))

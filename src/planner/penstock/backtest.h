@@ -48,19 +48,21 @@ class Backtest {
   // The choice before any history.
   [[nodiscard]] const Controller& first() const { return controllers_[first_].controller; }
   // Replicas of the chosen controller relative to those of the first.
-  [[nodiscard]] double replicas_to_first() const {
-    return controllers_[chosen_].replicas / controllers_[first_].replicas;
-  }
+  [[nodiscard]] double replicas_to_first() const { return figures(chosen_).replicas / figures(first_).replicas; }
   // Of the chosen controller: its share of misses.
-  [[nodiscard]] double missed_share() const { return controllers_[chosen_].missed / requests_; }
+  [[nodiscard]] double missed_share() const { return figures(chosen_).missed; }
   // Share of the error budget of the last half day that is left; negative if more was missed than allowed.
   [[nodiscard]] double budget_left() const;
 
   void archive(core::StateArchive& state);
 
  private:
+  struct Figures {
+    double missed = 0.0, replicas = 1.0;  // Share of the requests; multiple of those of the reference.
+  };
   struct Tried {
     Controller controller;
+    Figures first{};                      // On public traces.
     double missed = 0.0, replicas = 0.0;  // Sums; earlier minutes count less.
     std::uint32_t target = 0, ready = 0;
     std::deque<std::uint32_t> orders{};  // Replicas that become ready in the next minutes.
@@ -71,17 +73,19 @@ class Backtest {
                                        const LoadCurve& curve, const FleetSize& fleet) const;
   void follow(Tried& tried, std::uint32_t target) const;
   void serve(Tried& tried, const LoadMinute& minute, const LoadCurve& curve) const;
+  [[nodiscard]] Figures figures(std::size_t controller) const;
   void choose();
 
   BacktestOptions options_;
   std::size_t lag_;  // In minutes.
   std::vector<Tried> controllers_;
   std::vector<std::deque<std::uint32_t>> proposals_;  // By allowance: of the last minutes, latest last.
-  double requests_ = 0.0;                             // Of all sums in `controllers_`.
+  double requests_ = 0.0, history_ = 0.0;             // In all sums of `controllers_`, and their minutes.
+  double first_weight_ = 120.0;                       // Minutes as which the first figures count.
   double observed_missed_ = 0.0, observed_allowed_ = 0.0;
   double expected_missed_ = 0.0;  // By the fleets of the controllers that were chosen.
   std::uint64_t minutes_ = 0;
-  std::size_t chosen_ = 0, first_ = 0;
+  std::size_t chosen_ = 0, first_ = 0, reference_ = 0;
 };
 
 }  // namespace penstock::planner

@@ -48,7 +48,7 @@ std::vector<Served> fleets_of(Backtest& backtest) {
   double figure = 0.0;
   std::int64_t count = 0;
   std::vector<Served> fleets(35);
-  read("backtest", figure, figure, figure, figure, count, count);
+  read("backtest", figure, figure, figure, figure, figure, figure, count, count);
   read.elements(fleets);
   EXPECT_FALSE(read.failed());
   return fleets;
@@ -264,7 +264,7 @@ TEST(Backtest, FleetsNeverLeaveTheirBounds) {
         ASSERT_GE(served.target, std::max(1U, size.least));
         ASSERT_LE(served.target, size.most);
         ASSERT_GE(served.ready, 1U);
-        ASSERT_EQ(served.orders.size(), lag);
+        ASSERT_EQ(served.orders.size(), lag + 1);
         ASSERT_EQ(std::accumulate(served.orders.begin(), served.orders.end(), served.ready), served.target);
         ASSERT_GE(served.queue, 0.0);
         ASSERT_TRUE(std::isfinite(served.missed));

@@ -226,9 +226,15 @@ class PenstockPlanner final : public Policy {
     for (std::size_t i = 0; i < plan->fleet.size(); ++i) recent_plans_[i].add(observation.now, plan->fleet[i]);
   }
 
-  // The largest plan of the time for which the controller keeps a fleet large; guardrails hold the rest.
+  // Holds are learned for the default stabilisation window and scale with it.
+  [[nodiscard]] core::Duration hold(RolloutPhase phase) const {
+    const double part =
+        core::to_seconds(options_.guardrails.stabilisation) / core::to_seconds(GuardrailOptions{}.stabilisation);
+    return core::from_seconds(part * core::to_seconds(load_outlook_->controller(phase).hold));
+  }
+  // The largest plan of that time; guardrails hold the rest.
   [[nodiscard]] std::uint32_t held_plan(core::Instant now, std::size_t index, RolloutPhase phase) const {
-    const core::Duration longer = load_outlook_->controller(phase).hold - options_.guardrails.stabilisation;
+    const core::Duration longer = hold(phase) - options_.guardrails.stabilisation;
     if (index >= recent_plans_.size() || longer <= core::Duration{}) return 0;
     return static_cast<std::uint32_t>(recent_plans_[index].max(now, longer).value_or(0.0));
   }
@@ -360,7 +366,7 @@ class PenstockPlanner final : public Policy {
       proposal.evidence.push_back({"load_factor", correction_.factor(), "times"});
     }
     if (phase >= RolloutPhase::kLoad) {
-      proposal.evidence.push_back({"hold", core::to_seconds(load_outlook_->controller(phase).hold), "s"});
+      proposal.evidence.push_back({"hold", core::to_seconds(hold(phase)), "s"});
       proposal.evidence.push_back({"budget_left", load_outlook_->budget_left(), "share"});
     }
     proposal.evidence.push_back({"burn_rate", burn_.over_short_window(), "times"});

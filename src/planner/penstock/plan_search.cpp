@@ -13,6 +13,7 @@ namespace {
 constexpr double kGain = 0.005;  // Gain of a doubled fleet below which it counts as none.
 constexpr double kDoubt = 0.5;   // Standard deviations.
 constexpr double kSameLoad = 0.02;
+constexpr double kMoreForOne = 0.75;  // Added to the multiples of futures of a pool of one replica.
 constexpr double kRounding = 1e-9;
 
 class FleetSearch {
@@ -124,9 +125,15 @@ class FleetSearch {
     TrialOutcome mean;
     for (const double multiple : goal_.futures) {
       const bool grows = multiple > 1.0 + kSameLoad;
-      mean += (grows ? attempt(fleet, std::vector<double>(fleet.size(), goal_.growth * multiple)) : now).times(part);
+      mean += (grows ? attempt(fleet, loads_at(fleet, multiple)) : now).times(part);
     }
     return mean;
+  }
+
+  [[nodiscard]] std::vector<double> loads_at(const Fleet& fleet, double multiple) const {
+    std::vector<double> loads;
+    for (const std::uint32_t replicas : fleet) loads.push_back(goal_.growth * load_of_future(multiple, replicas));
+    return loads;
   }
 
   // Returns true if no objective misses more than is allowed over the futures.
@@ -255,6 +262,10 @@ class FleetSearch {
 };
 
 }  // namespace
+
+double load_of_future(double multiple, std::uint32_t replicas) {
+  return multiple + kMoreForOne / (static_cast<double>(replicas) * replicas);
+}
 
 std::optional<FleetPlan> search_plan(FleetOutcomes& outcomes, const std::vector<signals::PoolObservation>& pools,
                                      const Fleet& from, const PlanGoal& goal) {

@@ -62,6 +62,10 @@ struct FleetPlan {
   }
 };
 
+// The load multiple that a pool of this size must be able to serve in a future above 1: a burst that one of many
+// replicas takes is most of the load of a single one.
+[[nodiscard]] double load_of_future(double multiple, std::uint32_t replicas);
+
 // Tries fleets around `from` within the pools' bounds, in steps that double away from it and halve back. Each pool in
 // turn is minimised while the following ones are still large, and the error budget is divided between them. Between the
 // current fleet and another one, half a standard deviation of the misses favours the current one. Empty if the tick's
