@@ -13,7 +13,7 @@ namespace {
 constexpr double kGain = 0.005;  // Gain of a doubled fleet below which it counts as none.
 constexpr double kDoubt = 0.5;   // Standard deviations.
 constexpr double kSameLoad = 0.02;
-constexpr double kMoreForOne = 0.75;  // Added to the multiples of futures of a pool of one replica.
+constexpr double kMoreForOne = 1.5;  // Added to the multiples of futures of a pool of one replica.
 constexpr double kRounding = 1e-9;
 
 class FleetSearch {
@@ -264,7 +264,7 @@ class FleetSearch {
 }  // namespace
 
 double load_of_future(double multiple, std::uint32_t replicas) {
-  return multiple + kMoreForOne / (static_cast<double>(replicas) * replicas);
+  return multiple + kMoreForOne / (static_cast<double>(replicas) * replicas * replicas);
 }
 
 std::optional<FleetPlan> search_plan(FleetOutcomes& outcomes, const std::vector<signals::PoolObservation>& pools,
