@@ -18,6 +18,12 @@ struct Bounds {
   return {pool.min_replicas, std::max(pool.min_replicas, pool.max_replicas)};
 }
 
+// Bounds of the HPA that KEDA creates: its minReplicas is at least 1.
+[[nodiscard]] inline Bounds keda_bounds_of(const signals::PoolObservation& pool) {
+  const std::uint32_t least = std::max(pool.min_replicas, 1U);
+  return {least, std::max(least, pool.max_replicas)};
+}
+
 struct Bounded {
   std::uint32_t replicas = 0;
   Limit limit = Limit::kNone;

@@ -31,10 +31,7 @@ constexpr double kReplicasByAllowance = -0.107, kReplicasByHold = 0.118;
 }  // namespace
 
 Backtest::Backtest(const BacktestOptions& options)
-    : options_(options),
-      lag_(static_cast<std::size_t>(
-          std::max<std::int64_t>(0, (options.lag + core::kMinute - core::Duration{1}) / core::kMinute))),
-      proposals_(kAllowances.size()) {
+    : options_(options), lag_(minutes_up(options.lag)), proposals_(kAllowances.size()) {
   for (const double allowance : kAllowances)
     for (const int hold : kHolds) {
       Tried tried{{allowance, hold * core::kMinute}};

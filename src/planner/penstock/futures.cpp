@@ -5,6 +5,8 @@
 #include <cmath>
 #include <utility>
 
+#include "planner/penstock/load_history.h"
+
 namespace penstock::planner {
 namespace {
 
@@ -40,9 +42,7 @@ double middle(std::size_t index) { return (static_cast<double>(index) + 0.5) / F
 
 }  // namespace
 
-Futures::Futures(core::Duration lag)
-    : lag_(std::min<std::uint64_t>(kLagMost, static_cast<std::uint64_t>(std::max<std::int64_t>(
-                                                 0, (lag + core::kMinute - core::Duration{1}) / core::kMinute)))) {
+Futures::Futures(core::Duration lag) : lag_(std::min(kLagMost, minutes_up(lag))) {
   const double spread = std::pow((static_cast<double>(lag_) + 1.0) / (kQuantilesLag + 1.0), kSpreadPower);
   for (std::size_t i = 0; i < kCount; ++i) first_.push_back({first_multiple(middle(i), spread), 0});
   learn();

@@ -1,6 +1,7 @@
 // Load of the fleet by minutes.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <optional>
@@ -22,6 +23,12 @@ struct LoadMinute {
   double requests = 0.0;  // Arrivals.
   void archive(core::StateArchive& state) { state.values_of(peak, mean, requests); }
 };
+
+// Minutes that a time takes, rounded up; at least 0.
+[[nodiscard]] constexpr std::uint64_t minutes_up(core::Duration time) {
+  const core::Duration positive = std::max(time, core::Duration{});
+  return static_cast<std::uint64_t>((positive + core::kMinute - core::Duration{1}) / core::kMinute);
+}
 
 class LoadHistory {
  public:

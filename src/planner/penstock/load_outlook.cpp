@@ -31,9 +31,8 @@ void LoadOutlook::observe(const signals::Observation& observation, core::Duratio
 
 void LoadOutlook::observe_trial(core::Instant from, core::Instant to, const Fleet& fleet, double load,
                                 const TrialOutcome& outcome, double best) {
-  std::uint32_t replicas = 0;
-  for (const std::uint32_t count : fleet) replicas += count;
-  curve_.add(load * history_.peak(from, to) / std::max(1U, replicas), outcome.all.requests,
+  const auto replicas = static_cast<double>(std::max<std::uint64_t>(1, replicas_of(fleet)));
+  curve_.add(load * history_.peak(from, to) / replicas, outcome.all.requests,
              best * outcome.all.requests - outcome.all.met);
 }
 

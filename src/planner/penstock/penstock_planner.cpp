@@ -122,13 +122,12 @@ class PenstockPlanner final : public Policy {
   // nearly all futures.
   [[nodiscard]] bool uses_floor(RolloutPhase phase) const {
     if (!has_floor()) return false;
-    return phase < RolloutPhase::kLoad || !has_load() ||
-           (load_.plan() && outlook_->growth(load_.plan()->rate) > load_outlook_->largest_future());
+    return phase < RolloutPhase::kLoad || !has_load() || expects_more_;
   }
   // The plan of the throughput loop; null if it is not used or from an earlier use.
   [[nodiscard]] const LoopPlan* floor_plan(core::Instant now, RolloutPhase phase) const {
     const auto& plan = floor_.plan();
-    if (!uses_floor(phase) || !plan || plan->best < kUsable) return nullptr;
+    if (!uses_floor(phase) || !usable(plan)) return nullptr;
     return plan->made + 2 * options_.throughput_loop.interval < now && floor_.waiting_since() ? nullptr : &*plan;
   }
   [[nodiscard]] bool has_load() const { return options_.load_loop.interval > core::Duration{}; }
@@ -212,6 +211,7 @@ class PenstockPlanner final : public Policy {
             return PlanGoal{goals_, 1.0, futures(), load_outlook_->controller(options_.phase).allowance};
           },
           in_trouble(observation), traffic_step(observation.recent, observation.now));
+    expects_more_ = load_.plan() && outlook_->growth(load_.plan()->rate) > load_outlook_->largest_future();
     if (uses_floor(options_.phase))
       floor_.tick(observation, [&](double rate) { return PlanGoal{goals_, outlook_->growth(rate)}; });
     note_plan(observation);
@@ -284,12 +284,7 @@ class PenstockPlanner final : public Policy {
   [[nodiscard]] static bool usable(const std::optional<LoopPlan>& plan) { return plan && plan->best >= kUsable; }
 
   [[nodiscard]] const LoopPlan* leading_plan(core::Instant now) const {
-    const auto size = [](const LoopPlan* plan) {
-      std::uint64_t replicas = 0;
-      if (plan != nullptr)
-        for (const std::uint32_t count : plan->fleet) replicas += count;
-      return replicas;
-    };
+    const auto size = [](const LoopPlan* plan) { return plan == nullptr ? 0 : replicas_of(plan->fleet); };
     const LoopPlan* floor = floor_plan(now, options_.phase);
     const LoopPlan* load = load_.plan() ? &*load_.plan() : nullptr;
     return size(load) > size(floor) ? load : floor;
@@ -446,6 +441,7 @@ class PenstockPlanner final : public Policy {
   std::optional<LoadOutlook> load_outlook_;
   core::Duration start_up_{};  // The start-up time for which they were created.
   std::uint64_t waiting_ = 0;  // Queued requests at the last check.
+  bool expects_more_ = false;  // A trusted forecast expects more than the futures contain; of the last planning tick.
   core::Instant raised_at_{}, raise_from_{}, busy_at_{};
 };
 

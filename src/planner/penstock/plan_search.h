@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <numeric>
 #include <optional>
 #include <vector>
 
@@ -13,6 +14,10 @@
 namespace penstock::planner {
 
 using Fleet = std::vector<std::uint32_t>;  // Replicas by pool.
+
+[[nodiscard]] inline std::uint64_t replicas_of(const Fleet& fleet) {
+  return std::accumulate(fleet.begin(), fleet.end(), std::uint64_t{0});
+}
 
 // Simulated attainment of fleets on some traffic. Attainment increases with the fleet within the resolution of trials.
 class FleetOutcomes {

@@ -92,10 +92,7 @@ class KedaTokens final : public PoolwisePolicy<KedaState> {
     std::vector<HpaProposal> proposals;
     for (const Trigger& trigger : triggers)
       proposals.push_back(propose_from_total(trigger.value, trigger.target, provisioned(pool)));
-    Bounds bounds = bounds_of(pool);  // An HPA's minReplicas is at least 1.
-    bounds.min = std::max(bounds.min, 1U);
-    bounds.max = std::max(bounds.max, bounds.min);
-    return state.hpa.decide(now, pool.target_replicas, bounds, greatest(proposals, pool.target_replicas));
+    return state.hpa.decide(now, pool.target_replicas, keda_bounds_of(pool), greatest(proposals, pool.target_replicas));
   }
 
   [[nodiscard]] static bool polls(core::Instant now, KedaState& state) {

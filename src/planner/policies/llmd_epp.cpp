@@ -76,34 +76,38 @@ EppSignals signals_of(core::Instant now, const PoolObservation& pool) {
 
 PoolDecision scale(core::Instant now, const PoolObservation& pool, HpaController& hpa,
                    std::span<const HpaProposal> proposals, std::vector<Evidence> evidence) {
-  Bounds bounds = bounds_of(pool);  // minReplicas of an HPA is at least 1.
-  bounds.min = std::max(bounds.min, 1U);
-  bounds.max = std::max(bounds.max, bounds.min);
-  PoolDecision decision = hpa.decide(now, pool.target_replicas, bounds, greatest(proposals, pool.target_replicas));
+  PoolDecision decision =
+      hpa.decide(now, pool.target_replicas, keda_bounds_of(pool), greatest(proposals, pool.target_replicas));
   evidence.push_back({"ready", static_cast<double>(pool.ready), "replicas"});
   evidence.push_back({"provisioned", static_cast<double>(provisioned(pool)), "replicas"});
   decision.evidence = std::move(evidence);
   return decision;
 }
 
-class LlmdQueue final : public PoolwisePolicy<WindowsState> {
+// The larger of two triggers: a signal of the picker, and the running requests.
+class LlmdTwoTriggers final : public PoolwisePolicy<WindowsState> {
  public:
-  explicit LlmdQueue(const PolicyContext& context)
-      : PoolwisePolicy("llmd-queue", kLlmdInterval),
-        queued_(context.settings.get("queue", kQueued)),
-        running_(context.settings.get("running", kRunning)) {}
+  struct Trigger {
+    double EppSignals::*signal;
+    const char *name, *unit;
+    double target;
+  };
+  LlmdTwoTriggers(std::string_view name, const Trigger& first, const PolicyContext& context)
+      : PoolwisePolicy(name, kLlmdInterval), first_(first), running_(context.settings.get("running", kRunning)) {}
 
  protected:
   PoolDecision decide_pool(core::Instant now, const PoolObservation& pool, WindowsState& state) override {
     const EppSignals seen = signals_of(now, pool);
-    const std::array proposals{propose_from_total(seen.queued, queued_, provisioned(pool)),
+    const double first = seen.*first_.signal;
+    const std::array proposals{propose_from_total(first, first_.target, provisioned(pool)),
                                propose_from_total(seen.running, running_, provisioned(pool))};
     return scale(now, pool, state.hpa, proposals,
-                 {{"queued", seen.queued, "requests"}, {"running", seen.running, "requests"}});
+                 {{first_.name, first, first_.unit}, {"running", seen.running, "requests"}});
   }
 
  private:
-  double queued_, running_;
+  Trigger first_;
+  double running_;
 };
 
 class LlmdQueueGuard final : public PoolwisePolicy<GuardState> {
@@ -127,26 +131,6 @@ class LlmdQueueGuard final : public PoolwisePolicy<GuardState> {
 
  private:
   double queued_, running_;
-};
-
-class LlmdPoolSaturation final : public PoolwisePolicy<WindowsState> {
- public:
-  explicit LlmdPoolSaturation(const PolicyContext& context)
-      : PoolwisePolicy("llmd-pool-saturation", kLlmdInterval),
-        saturation_(context.settings.get("saturation", kSaturation)),
-        running_(context.settings.get("running", kRunning)) {}
-
- protected:
-  PoolDecision decide_pool(core::Instant now, const PoolObservation& pool, WindowsState& state) override {
-    const EppSignals seen = signals_of(now, pool);
-    const std::array proposals{propose_from_total(seen.saturation, saturation_, provisioned(pool)),
-                               propose_from_total(seen.running, running_, provisioned(pool))};
-    return scale(now, pool, state.hpa, proposals,
-                 {{"pool_saturation", seen.saturation, "share"}, {"running", seen.running, "requests"}});
-  }
-
- private:
-  double saturation_, running_;
 };
 
 class LlmdTokenAware final : public PoolwisePolicy<OnePodState> {
@@ -174,12 +158,18 @@ class LlmdTokenAware final : public PoolwisePolicy<OnePodState> {
 
 }  // namespace
 
-std::unique_ptr<Policy> make_llmd_queue(const PolicyContext& context) { return std::make_unique<LlmdQueue>(context); }
+std::unique_ptr<Policy> make_llmd_queue(const PolicyContext& context) {
+  const LlmdTwoTriggers::Trigger queue{&EppSignals::queued, "queued", "requests",
+                                       context.settings.get("queue", kQueued)};
+  return std::make_unique<LlmdTwoTriggers>("llmd-queue", queue, context);
+}
 std::unique_ptr<Policy> make_llmd_queue_guard(const PolicyContext& context) {
   return std::make_unique<LlmdQueueGuard>(context);
 }
 std::unique_ptr<Policy> make_llmd_pool_saturation(const PolicyContext& context) {
-  return std::make_unique<LlmdPoolSaturation>(context);
+  const LlmdTwoTriggers::Trigger saturation{&EppSignals::saturation, "pool_saturation", "share",
+                                            context.settings.get("saturation", kSaturation)};
+  return std::make_unique<LlmdTwoTriggers>("llmd-pool-saturation", saturation, context);
 }
 std::unique_ptr<Policy> make_llmd_token_aware(const PolicyContext& context) {
   return std::make_unique<LlmdTokenAware>(context);
