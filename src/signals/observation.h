@@ -99,6 +99,9 @@ struct Pool {
   core::Duration wake_time{};       // Time from the request to wake a replica until it is ready; 0: none ever sleeps.
   double sleep_price = 0.15;        // Share of the price that a replica costs while it is asleep.
   std::uint32_t min_asleep = 0;     // Replicas that are kept asleep whatever the policy decides.
+
+  // Replicas sleep, and waking one is faster than starting one.
+  [[nodiscard]] bool can_sleep() const { return wake_time > core::Duration{} && wake_time < start_up; }
 };
 
 struct PoolObservation : Pool {

@@ -9,8 +9,10 @@
 namespace penstock::planner {
 namespace {
 
-constexpr std::array<double, 7> kAllowances{0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3};
-constexpr std::array<int, 5> kHolds{5, 10, 15, 30, 60};  // Minutes.
+constexpr std::array<double, 10> kAllowances{0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4};
+constexpr std::array<int, 6> kHolds{5, 10, 15, 20, 30, 60};  // Minutes.
+// Replica-minutes that a change of direction costs beside those of the fleet: a start, a cold cache and a drain.
+constexpr double kTurn = 10.0;
 
 const Controller kReference{0.1, std::chrono::minutes{15}};  // Of the first figures.
 constexpr double kKeptOfDay = 0.99861;                       // 1/e in twelve hours.
@@ -29,6 +31,23 @@ constexpr double kMissedByAllowance = 1.03, kMissedByHold = -0.93;
 constexpr double kReplicasByAllowance = -0.107, kReplicasByHold = 0.118;
 
 }  // namespace
+
+std::uint32_t fleet_for(double load, std::span<const double> multiples, double allowance, double goal,
+                        const LoadCurve& curve, const FleetSize& bounds) {
+  const auto suffices = [&](std::uint32_t replicas) {
+    if (curve.missed_share(load / replicas) > 1.0 - goal) return false;
+    double missed = 0.0;
+    for (const double multiple : multiples)
+      missed += curve.missed_share((multiple > 1.0 ? load_of_future(multiple, replicas) : multiple) * load / replicas);
+    return missed <= allowance * static_cast<double>(multiples.size());
+  };
+  std::uint32_t short_of = std::max(1U, bounds.least) - 1, enough = std::max(1U, bounds.most);
+  while (enough - short_of > 1) {
+    const std::uint32_t middle = short_of + (enough - short_of) / 2;
+    (suffices(middle) ? enough : short_of) = middle;
+  }
+  return enough;
+}
 
 Backtest::Backtest(const BacktestOptions& options)
     : options_(options), lag_(minutes_up(options.lag)), proposals_(kAllowances.size()) {
@@ -62,7 +81,7 @@ void Backtest::observe(const LoadMinute& minute, double base, std::span<const do
   observed_allowed_ = kKeptOfDay * observed_allowed_ + observed.allowed;
   for (std::size_t i = 0; i < kAllowances.size(); ++i) {
     proposals_[i].pop_front();
-    proposals_[i].push_back(proposal(kAllowances[i], base, futures, curve, fleet));
+    proposals_[i].push_back(fleet_for(base, futures, kAllowances[i], options_.goal, curve, fleet));
   }
   const double before = controllers_[chosen_].missed;
   for (std::size_t i = 0; i < controllers_.size(); ++i) {
@@ -72,26 +91,6 @@ void Backtest::observe(const LoadMinute& minute, double base, std::span<const do
   }
   expected_missed_ = kKeptOfDay * expected_missed_ + controllers_[chosen_].missed - kKeptOfDay * before;
   if (minutes_ % kChooseEvery == 0) choose();
-}
-
-// The smallest fleet that reaches the goal on the present load, and misses no more than allowed over the futures.
-std::uint32_t Backtest::proposal(double allowance, double base, std::span<const double> futures, const LoadCurve& curve,
-                                 const FleetSize& fleet) const {
-  const auto suffices = [&](std::uint32_t replicas) {
-    if (curve.missed_share(base / replicas) > 1.0 - options_.goal) return false;
-    double missed = 0.0;
-    for (const double multiple : futures) {
-      const double load = multiple > 1.0 ? load_of_future(multiple, replicas) : multiple;
-      missed += curve.missed_share(load * base / replicas);
-    }
-    return missed <= allowance * static_cast<double>(futures.size());
-  };
-  std::uint32_t short_of = std::max(1U, fleet.least) - 1, enough = std::max(1U, fleet.most);
-  while (enough - short_of > 1) {
-    const std::uint32_t middle = short_of + (enough - short_of) / 2;
-    (suffices(middle) ? enough : short_of) = middle;
-  }
-  return enough;
 }
 
 void Backtest::serve(Tried& tried, const LoadMinute& minute, const LoadCurve& curve) const {
@@ -107,6 +106,9 @@ void Backtest::serve(Tried& tried, const LoadMinute& minute, const LoadCurve& cu
 }
 
 void Backtest::follow(Tried& tried, std::uint32_t target) const {
+  if (target == tried.target) return;
+  if (tried.shrank != (target < tried.target)) tried.replicas += kTurn;
+  tried.shrank = target < tried.target;
   if (target > tried.target) {
     tried.orders.back() += target - tried.target;
     tried.target = target;

@@ -31,6 +31,11 @@ struct FleetSize {
   std::uint32_t replicas = 1, least = 1, most = 64;
 };
 
+// The smallest fleet within the bounds that reaches the goal on this load, and of whose requests a share of at most
+// `allowance` misses on average over its equally likely multiples.
+[[nodiscard]] std::uint32_t fleet_for(double load, std::span<const double> multiples, double allowance, double goal,
+                                      const LoadCurve& curve, const FleetSize& bounds);
+
 // Every minute, each of a grid of controllers moves a fleet of its own, which serves the recorded load by the curve of
 // the trials. The cheapest whose fleet stays within the error budget is chosen. A day of misses that exceed the budget
 // lowers what is allowed, and unused budget raises it.
@@ -67,10 +72,9 @@ class Backtest {
     std::uint32_t target = 0, ready = 0;
     std::deque<std::uint32_t> orders{};  // Replicas that become ready in the next minutes.
     double queue = 0.0;                  // Weighted tokens.
-    void archive(core::StateArchive& state) { state.values_of(missed, replicas, target, ready, orders, queue); }
+    bool shrank = false;                 // The last change of the target.
+    void archive(core::StateArchive& state) { state.values_of(missed, replicas, target, ready, orders, queue, shrank); }
   };
-  [[nodiscard]] std::uint32_t proposal(double allowance, double base, std::span<const double> futures,
-                                       const LoadCurve& curve, const FleetSize& fleet) const;
   void follow(Tried& tried, std::uint32_t target) const;
   void serve(Tried& tried, const LoadMinute& minute, const LoadCurve& curve) const;
   [[nodiscard]] Figures figures(std::size_t controller) const;

@@ -33,7 +33,8 @@ struct Served {
   std::uint32_t target = 0, ready = 0;
   std::deque<std::uint32_t> orders{};
   double queue = 0.0;
-  void archive(core::StateArchive& state) { state.values_of(missed, replicas, target, ready, orders, queue); }
+  bool shrank = false;
+  void archive(core::StateArchive& state) { state.values_of(missed, replicas, target, ready, orders, queue, shrank); }
 };
 
 std::string text_of(Backtest& backtest) {
@@ -47,7 +48,7 @@ std::vector<Served> fleets_of(Backtest& backtest) {
   core::StateArchive read{text};
   double figure = 0.0;
   std::int64_t count = 0;
-  std::vector<Served> fleets(35);
+  std::vector<Served> fleets(60);
   read("backtest", figure, figure, figure, figure, figure, figure, count, count);
   read.elements(fleets);
   EXPECT_FALSE(read.failed());
@@ -221,6 +222,27 @@ TEST(Backtest, AQueueThatGrowsMakesAllRequestsLate) {
     EXPECT_GT(served.queue, 0.0);
   }
   EXPECT_GT(course.backtest.missed_share(), 0.5);
+}
+
+TEST(Backtest, AChangeOfDirectionCostsTenReplicaMinutes) {
+  constexpr double kKeptOfDay = 0.99861;  // Earlier minutes count less.
+  Course course;
+  course.run(1, bursts);
+  std::vector<Served> before = fleets_of(course.backtest);
+  std::vector<bool> shrank(before.size(), false);
+  int turns = 0;
+  for (int i = 0; i < 300; ++i) {
+    course.run(1, bursts);
+    const std::vector<Served> now = fleets_of(course.backtest);
+    for (std::size_t k = 0; k < now.size(); ++k) {
+      const bool turned = now[k].target != before[k].target && shrank[k] != (now[k].target < before[k].target);
+      if (turned) shrank[k] = !shrank[k], ++turns;
+      const double minutes_of_replicas = now[k].replicas - kKeptOfDay * before[k].replicas - before[k].target;
+      ASSERT_NEAR(minutes_of_replicas, turned ? 10.0 : 0.0, 1e-6) << i << " " << k;
+    }
+    before = now;
+  }
+  EXPECT_GT(turns, 100);
 }
 
 TEST(Backtest, AFirstMinuteWithoutRequestsIsNoHistory) {

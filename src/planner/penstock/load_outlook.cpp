@@ -6,6 +6,7 @@ namespace penstock::planner {
 namespace {
 
 constexpr core::Duration kUsedLeast = std::chrono::minutes{1}, kUsedMost = std::chrono::minutes{20};
+constexpr std::uint32_t kReplicasMost = 4096;
 
 FleetSize size_of(const signals::Observation& observation) {
   FleetSize size{0, 0, 0};
@@ -23,10 +24,11 @@ void LoadOutlook::observe(const signals::Observation& observation, core::Duratio
   const auto minute =
       history_.observe(observation.now, observation.pools.front(), observation.pools.back().output_tokens_total);
   if (!minute) return;
-  const double base = history_.peak(observation.now - std::clamp(used, kUsedLeast, kUsedMost), observation.now);
-  futures_.observe(minute->peak, base);
+  base_ = history_.peak(observation.now - std::clamp(used, kUsedLeast, kUsedMost), observation.now);
+  futures_.observe(minute->peak, base_);
+  soon_.observe(minute->peak, base_);
   curve_.age();
-  backtest_.observe(*minute, base, futures_.multiples(), curve_, burn.take_use(), size_of(observation));
+  backtest_.observe(*minute, base_, futures_.multiples(), curve_, burn.take_use(), size_of(observation));
 }
 
 void LoadOutlook::observe_trial(core::Instant from, core::Instant to, const Fleet& fleet, double load,
@@ -47,6 +49,14 @@ Controller LoadOutlook::controller(RolloutPhase phase) const {
   const Controller &first = backtest_.first(), &chosen = backtest_.chosen();
   if (phase == RolloutPhase::kCost) return chosen;
   return {std::min(first.allowance, chosen.allowance), std::max(first.hold, chosen.hold)};
+}
+
+double LoadOutlook::awake_share(RolloutPhase phase) const {
+  if (!curve_.known() || !(base_ > 0.0)) return 1.0;
+  const double allowance = controller(phase).allowance;
+  const FleetSize any{.replicas = 1, .least = 1, .most = kReplicasMost};
+  const double loaded = fleet_for(base_, futures_.multiples(), allowance, goal_, curve_, any);
+  return std::min(1.0, fleet_for(base_, soon_.multiples(), allowance, goal_, curve_, any) / loaded);
 }
 
 }  // namespace penstock::planner

@@ -18,11 +18,23 @@
 
 namespace penstock::planner {
 
+// Times from a request for more replicas until they are ready, the longest of all pools.
+struct CapacityLags {
+  core::Duration start_up;
+  core::Duration soonest;  // The wake time of a fleet with replicas asleep, otherwise its start-up time.
+  void archive(core::StateArchive& state) { state.values_of(start_up, soonest); }
+  bool operator==(const CapacityLags&) const = default;
+};
+
 class LoadOutlook {
  public:
   // `fixed` replaces the controller that the backtest chooses.
-  LoadOutlook(double goal, core::Duration start_up, const std::optional<Controller>& fixed = std::nullopt)
-      : fixed_(fixed), futures_(start_up), backtest_({.goal = goal, .lag = start_up}) {}
+  LoadOutlook(double goal, const CapacityLags& lags, const std::optional<Controller>& fixed = std::nullopt)
+      : fixed_(fixed),
+        goal_(goal),
+        futures_(lags.start_up),
+        soon_(lags.soonest),
+        backtest_({.goal = goal, .lag = lags.start_up}) {}
 
   // Called every tick. `used` is the length of the traffic that the last plan used, to whose load futures are relative.
   void observe(const signals::Observation& observation, core::Duration used, BurnRate& burn);
@@ -38,15 +50,23 @@ class LoadOutlook {
   // Replicas in the phase kCost relative to the earlier phases.
   [[nodiscard]] double savings() const { return fixed_ ? 1.0 : backtest_.replicas_to_first(); }
   [[nodiscard]] double budget_left() const { return backtest_.budget_left(); }
+  // Share of a plan that must be awake, because it may be needed before a replica asleep has woken up. 1 before trials
+  // have shown what a replica serves.
+  [[nodiscard]] double awake_share(RolloutPhase phase) const;
 
-  void archive(core::StateArchive& state) { state("load_outlook", history_, futures_, curve_, backtest_); }
+  void archive(core::StateArchive& state) {
+    state("load_outlook", history_, futures_, soon_, curve_, backtest_, base_);
+  }
 
  private:
   std::optional<Controller> fixed_;
+  double goal_;
   LoadHistory history_;
-  Futures futures_;
+  Futures futures_;  // At the time at which a replica that is started now is ready.
+  Futures soon_;     // At the time at which one that is woken now is ready.
   LoadCurve curve_;
   Backtest backtest_;
+  double base_ = 0.0;  // The load of the last minute to which futures are relative.
 };
 
 }  // namespace penstock::planner

@@ -17,10 +17,13 @@ using testing::at_s;
 constexpr double kCapacity = 1000.0;  // Weighted tokens per second of a replica.
 constexpr std::uint64_t kInput = 500;
 
+constexpr CapacityLags kLags{.start_up = minutes{2}, .soonest = minutes{2}};
+
 // Ticks of 5 s of a pool with eight replicas. Trials of its traffic find that requests miss above the capacity.
 class Course {
  public:
-  explicit Course(const std::optional<Controller>& fixed = std::nullopt) : outlook(0.99, minutes{2}, fixed) {
+  explicit Course(const std::optional<Controller>& fixed = std::nullopt, const CapacityLags& lags = kLags)
+      : outlook(0.99, lags, fixed) {
     pool_.min_replicas = 1;
     pool_.max_replicas = 32;
     pool_.target_replicas = pool_.ready = 8;
@@ -84,7 +87,7 @@ TEST(LoadOutlook, FixedControllerIsUsedInAllPhases) {
 }
 
 TEST(LoadOutlook, FuturesAreMultipliedByTheUncertainty) {
-  const LoadOutlook outlook{0.99, minutes{2}};
+  const LoadOutlook outlook{0.99, kLags};
   const std::vector<double> once = outlook.futures(), more = outlook.futures(1.25);
   ASSERT_EQ(once.size(), Futures::kCount);
   ASSERT_EQ(more.size(), once.size());
@@ -134,13 +137,34 @@ TEST(LoadOutlook, BudgetIsLeftWithoutMisses) {
   EXPECT_DOUBLE_EQ(course.outlook.budget_left(), 1.0);
 }
 
+TEST(LoadOutlook, TheWholePlanIsAwakeBeforeTrialsAndWhereNothingSleeps) {
+  Course untried{std::nullopt, {.start_up = minutes{10}, .soonest = std::chrono::seconds{8}}}, sleepless;
+  untried.run(120, 4.0, 0.0, false);
+  EXPECT_DOUBLE_EQ(untried.outlook.awake_share(RolloutPhase::kCost), 1.0);
+  sleepless.run(120, 4.0);
+  EXPECT_DOUBLE_EQ(sleepless.outlook.awake_share(RolloutPhase::kCost), 1.0);
+}
+
+TEST(LoadOutlook, ASlowRiseCanBeServedByReplicasThatWakeUp) {
+  // The load doubles within twenty minutes and falls again: twice as much may come within a start-up time of ten
+  // minutes, and little more within seconds.
+  const Controller careful{0.01, minutes{15}};
+  Course course{careful, {.start_up = minutes{10}, .soonest = std::chrono::seconds{8}}};
+  for (int wave = 0; wave < 4; ++wave)
+    for (int minute = 0; minute < 40; ++minute)
+      course.run(1, 8.0 * (1.0 + (minute < 20 ? minute : 40 - minute) / 20.0));
+  const double share = course.outlook.awake_share(RolloutPhase::kCost);
+  EXPECT_LT(share, 0.9);
+  EXPECT_GT(share, 0.5);
+}
+
 TEST(LoadOutlook, ContinuesFromItsArchive) {
   Course course;
   course.run(97, 4.0, 0.02);
   core::StateArchive saved;
   course.outlook.archive(saved);
   Course restored = course;
-  restored.outlook = LoadOutlook{0.99, minutes{2}};
+  restored.outlook = LoadOutlook{0.99, kLags};
   core::StateArchive read{saved.text()};
   restored.outlook.archive(read);
   ASSERT_TRUE(read.finish());
@@ -158,7 +182,7 @@ TEST(LoadOutlook, ArchiveOfAnotherStartUpTimeIsRefused) {
   course.run(30, 4.0);
   core::StateArchive saved;
   course.outlook.archive(saved);
-  LoadOutlook other{0.99, minutes{5}};
+  LoadOutlook other{0.99, {.start_up = minutes{5}, .soonest = minutes{5}}};
   core::StateArchive read{saved.text()};
   other.archive(read);
   EXPECT_FALSE(read.finish());

@@ -23,8 +23,8 @@ namespace penstock::planner {
 
 namespace {
 
-// Upper bound of the start-up time in a restored state.
-constexpr core::Duration kStartUpMost = std::chrono::hours{24};
+// Upper bound of the times in a restored state.
+constexpr core::Duration kRestoredLagMost = std::chrono::hours{24};
 // Without requests for this long, the fleet counts as idle and shrinks to its minimum.
 constexpr core::Duration kIdleAfter = std::chrono::minutes{5};
 // Interval between checks of a burning SLO, long enough for the effect of the last raise to show.
@@ -37,13 +37,16 @@ constexpr double kGuessedEngine = 1.25;
 constexpr double kUsable = 0.2;
 // A plan of this age is more precise than the token formula.
 constexpr core::Duration kPlanLasts = std::chrono::minutes{5};
-constexpr core::Duration kRecentPlans = std::chrono::hours{1};
-constexpr std::uint64_t kPoolsMost = 64;  // Limit for a restored state.
+constexpr core::Duration kRecentPlans = std::chrono::hours{4};  // The longest hold.
+constexpr std::uint64_t kPoolsMost = 64;                        // Limit for a restored state.
 
-core::Duration start_up_of(const signals::Observation& observation) {
-  core::Duration longest{};
-  for (const signals::PoolObservation& pool : observation.pools) longest = std::max(longest, pool.start_up);
-  return longest;
+CapacityLags lags_of(const signals::Observation& observation) {
+  CapacityLags lags{};
+  for (const signals::PoolObservation& pool : observation.pools) {
+    lags.start_up = std::max(lags.start_up, pool.start_up);
+    lags.soonest = std::max(lags.soonest, pool.can_sleep() ? pool.wake_time : pool.start_up);
+  }
+  return lags;
 }
 
 class PenstockPlanner final : public Policy {
@@ -87,6 +90,11 @@ class PenstockPlanner final : public Policy {
     if (options_.phase > RolloutPhase::kGuardrails) schedule_.apply(seen, proposals);
     decision.pools =
         options_.phase == RolloutPhase::kObserve ? proposals : guardrails_.apply(seen, proposals, found.clock);
+    // Guardrails keep some replicas awake for longer.
+    for (std::size_t i = 0; i < proposals.size(); ++i) {
+      const std::uint32_t loaded = proposals[i].target + proposals[i].asleep;
+      decision.pools[i].asleep = loaded - std::min(loaded, decision.pools[i].target);
+    }
     diagnose(seen, decision);
     say_next_phase(seen, decision);
     if (const LoopPlan* plan = leading_plan(observation.now)) decision.candidates = plan->tried;
@@ -95,10 +103,12 @@ class PenstockPlanner final : public Policy {
 
   void archive(core::StateArchive& state) override {
     bool begun = outlook_.has_value();
-    state("penstock", begun, start_up_);
+    state("penstock", begun, lags_);
     if (state.reading()) {
       outlook_.reset();
-      if (begun) begin(std::clamp(start_up_, core::Duration{}, kStartUpMost));
+      for (core::Duration* lag : {&lags_.start_up, &lags_.soonest})
+        *lag = std::clamp(*lag, core::Duration{}, kRestoredLagMost);
+      if (begun) begin(lags_);
     }
     if (begun) {
       outlook_->archive(state);
@@ -134,14 +144,14 @@ class PenstockPlanner final : public Policy {
 
   void begin(const signals::Observation& observation) {
     busy_at_ = observation.now;  // Nothing is known of the time before.
-    begin(start_up_of(observation));
+    begin(lags_of(observation));
     outlook_->warm_up(options_.history);
   }
 
-  void begin(core::Duration start_up) {
-    start_up_ = start_up;
-    outlook_.emplace(options_.outlook, options_.memory.length, start_up + options_.throughput_loop.interval);
-    load_outlook_.emplace(slo_.goal, start_up, options_.controller);
+  void begin(const CapacityLags& lags) {
+    lags_ = lags;
+    outlook_.emplace(options_.outlook, options_.memory.length, lags.start_up + options_.throughput_loop.interval);
+    load_outlook_.emplace(slo_.goal, lags, options_.controller);
   }
 
   void learn(const signals::Observation& observation) {
@@ -232,11 +242,13 @@ class PenstockPlanner final : public Policy {
         core::to_seconds(options_.guardrails.stabilisation) / core::to_seconds(GuardrailOptions{}.stabilisation);
     return core::from_seconds(part * core::to_seconds(load_outlook_->controller(phase).hold));
   }
-  // The largest plan of that time; guardrails hold the rest.
-  [[nodiscard]] std::uint32_t held_plan(core::Instant now, std::size_t index, RolloutPhase phase) const {
-    const core::Duration longer = hold(phase) - options_.guardrails.stabilisation;
+  // The largest plan of that time. Guardrails hold replicas for their window already, but not those asleep.
+  [[nodiscard]] std::uint32_t held_plan(const signals::Observation& observation, std::size_t index,
+                                        RolloutPhase phase) const {
+    const bool sleeps = observation.pools[index].can_sleep();
+    const core::Duration longer = hold(phase) - (sleeps ? core::Duration{} : options_.guardrails.stabilisation);
     if (index >= recent_plans_.size() || longer <= core::Duration{}) return 0;
-    return static_cast<std::uint32_t>(recent_plans_[index].max(now, longer).value_or(0.0));
+    return static_cast<std::uint32_t>(recent_plans_[index].max(observation.now, longer).value_or(0.0));
   }
 
   void check_trials(const signals::Observation& observation) {
@@ -253,7 +265,7 @@ class PenstockPlanner final : public Policy {
                        [](const signals::PoolObservation& pool) { return pool.starting > 0; });
   }
   void wait_for_start(const signals::Observation& observation) {
-    raise_from_ = observation.now + std::max(kRaiseStep, start_up_of(observation));
+    raise_from_ = observation.now + std::max(kRaiseStep, lags_of(observation).soonest);
   }
 
   // The SLO burns although the plans consider the fleet sufficient, and no check of a trial explains it: the correction
@@ -307,6 +319,7 @@ class PenstockPlanner final : public Policy {
     const signals::PoolObservation& pool = observation.pools[index];
     PoolDecision hold;
     hold.current = hold.target = pool.target_replicas;
+    hold.asleep = pool.asleep_target;
     hold.reason = Reason::kObserveOnly;
     if (phase == RolloutPhase::kObserve) return hold;
     hold.target = bound(pool.target_replicas, bounds_of(pool)).replicas;
@@ -314,6 +327,7 @@ class PenstockPlanner final : public Policy {
     if (observation.now > busy_at_ + kIdleAfter) {
       hold.target = std::max(1U, pool.min_replicas);
       hold.reason = Reason::kIdle;
+      hold.asleep = 0;
       return hold;
     }
     if (!plans()) {
@@ -330,6 +344,7 @@ class PenstockPlanner final : public Policy {
     const signals::PoolObservation& pool = observation.pools[index];
     PoolDecision proposal;
     proposal.current = proposal.target = pool.target_replicas;
+    proposal.asleep = pool.asleep_target;
     proposal.reason = Reason::kInsufficientData;
     const LoopPlan* floor = floor_plan(observation.now, phase);
     const LoopPlan* chosen = floor;
@@ -348,7 +363,7 @@ class PenstockPlanner final : public Policy {
       if (load_.plan())
         proposal.evidence.push_back({"load_based_target", static_cast<double>(load_.plan()->fleet[index]), "replicas"});
     }
-    const std::uint32_t held = phase >= RolloutPhase::kLoad ? held_plan(observation.now, index, phase) : 0;
+    const std::uint32_t held = phase >= RolloutPhase::kLoad ? held_plan(observation, index, phase) : 0;
     if (chosen != nullptr && held > proposal.target) {
       proposal.target = held;
       proposal.evidence.push_back({"largest_recent_plan", static_cast<double>(held), "replicas"});
@@ -360,6 +375,8 @@ class PenstockPlanner final : public Policy {
       proposal.target = corrected;
       proposal.evidence.push_back({"load_factor", correction_.factor(), "times"});
     }
+    if (chosen != nullptr && proposal.reason != Reason::kFormula)
+      leave_asleep(observation, *chosen, index, phase, proposal);
     if (phase >= RolloutPhase::kLoad) {
       proposal.evidence.push_back({"hold", core::to_seconds(hold(phase)), "s"});
       proposal.evidence.push_back({"budget_left", load_outlook_->budget_left(), "share"});
@@ -368,6 +385,20 @@ class PenstockPlanner final : public Policy {
     add_trial_error(trial_error_, proposal);
     if (index < speeds_.size()) add_speed_evidence(speeds_[index], pool, slo_.target, proposal);
     return proposal;
+  }
+
+  // The proposal is the fleet as if none could sleep. Only what may be needed before a replica wakes up serves.
+  void leave_asleep(const signals::Observation& observation, const LoopPlan& plan, std::size_t index,
+                    RolloutPhase phase, PoolDecision& proposal) const {
+    proposal.asleep = 0;
+    if (!observation.pools[index].can_sleep() || phase < RolloutPhase::kLoad) return;
+    const double share = in_trouble(observation) ? 1.0 : load_outlook_->awake_share(phase);
+    const auto awake = static_cast<std::uint32_t>(std::ceil(share * plan.fleet[index] - 1e-9));
+    const std::uint32_t loaded = proposal.target;
+    proposal.target = std::min(loaded, correction_.corrected(awake));
+    proposal.asleep = loaded - proposal.target;
+    proposal.evidence.push_back({"loaded", static_cast<double>(loaded), "replicas"});
+    proposal.evidence.push_back({"awake_share", share, "share"});
   }
 
   // A search that takes longer than its loop's interval is too late, unless the last plan is recent: that is more
@@ -439,7 +470,7 @@ class PenstockPlanner final : public Policy {
   // Created at the first observation, which contains the start-up time.
   std::optional<TrafficOutlook> outlook_;
   std::optional<LoadOutlook> load_outlook_;
-  core::Duration start_up_{};  // The start-up time for which they were created.
+  CapacityLags lags_{};        // The times for which they were created.
   std::uint64_t waiting_ = 0;  // Queued requests at the last check.
   bool expects_more_ = false;  // A trusted forecast expects more than the futures contain; of the last planning tick.
   core::Instant raised_at_{}, raise_from_{}, busy_at_{};

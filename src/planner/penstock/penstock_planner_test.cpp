@@ -54,6 +54,36 @@ TEST(PenstockPlanner, KeepsRoomForARiseWhileReplicasStart) {
   }
 }
 
+TEST(PenstockPlanner, LeavesAsleepWhatIsNotNeededBeforeItWakesUp) {
+  PlannerOptions options = quick();
+  options.controller = Controller{.allowance = 0.01, .hold = std::chrono::minutes{15}};
+  Course serves{options, {0.5}}, sleeps{options, {0.5}};
+  for (Course* run : {&serves, &sleeps}) run->start_up_s = 600.0;
+  PoolDecision all, part;
+  sleeps.change = [&part](signals::Observation& seen) {
+    seen.pools[0].wake_time = std::chrono::seconds{8};
+    seen.pools[0].asleep_target = part.asleep;
+  };
+  std::uint32_t asleep = 0;
+  double loaded = 0.0, served = 0.0;
+  for (int minute = 0; minute < 120; ++minute) {
+    // The rate doubles within twenty minutes and falls again.
+    const int phase = minute % 40;
+    const double rate = 2.0 * (1.0 + (phase < 20 ? phase : 40 - phase) / 20.0);
+    all = serves.at_rate(rate, 60.0 * (minute + 1)).pools[0];
+    for (int tick = 1; tick <= 12; ++tick) part = sleeps.at_rate(rate, 60.0 * minute + 5.0 * tick).pools[0];
+    EXPECT_EQ(all.asleep, 0U);
+    EXPECT_LE(part.target, all.target + 1) << minute;
+    asleep += part.asleep;
+    loaded += part.target + part.asleep;
+    served += all.target;
+  }
+  // Replicas that start keep the others from stopping, but not from falling asleep.
+  EXPECT_LT(loaded, 1.05 * served);
+  EXPECT_GT(loaded, 0.75 * served);
+  EXPECT_GT(asleep, 120U) << "more than one on average";
+}
+
 TEST(PenstockPlanner, ShrinksAfterALongLull) {
   Course run;
   EXPECT_EQ(run.at_rate(16.0, 300).pools[0].target, 8U);

@@ -9,7 +9,8 @@ namespace penstock::planner {
 
 Fleet targets_of(const signals::Observation& observation) {
   Fleet fleet;
-  for (const signals::PoolObservation& pool : observation.pools) fleet.push_back(std::max(1U, pool.target_replicas));
+  for (const signals::PoolObservation& pool : observation.pools)
+    fleet.push_back(std::max(1U, pool.target_replicas + pool.asleep_target));
   return fleet;
 }
 

@@ -73,7 +73,7 @@ class PlanLoop {
   core::Instant next_{};
 };
 
-// The latest proposal by pool; at least one replica each.
+// The latest proposal by pool, with the replicas asleep; at least one replica each.
 [[nodiscard]] Fleet targets_of(const signals::Observation& observation);
 
 }  // namespace penstock::planner
