@@ -49,8 +49,8 @@ std::string summary(const Evaluation& evaluation) {
       "cheaper.\n\n"
       "| trace | Penstock | ÷ best peer tuned here | ÷ best peer tuned elsewhere | ÷ best fixed fleet | ÷ fixed fleet "
       "of "
-      "the first half | ÷ oracle | attainment delivered for the goal of 99 % |\n"
-      "|---|---:|---|---|---:|---:|---:|---:|\n";
+      "the first half | ÷ oracle | attainment delivered for the goal of 99 % | direction changes per day |\n"
+      "|---|---:|---|---|---:|---:|---:|---:|---:|\n";
   for (const TraceEvaluation& trace : evaluation.traces) {
     const auto cost = cost_of(trace.penstock.runs, kGoal);
     const auto ours = hours_of(cost);
@@ -58,12 +58,13 @@ std::string summary(const Evaluation& evaluation) {
     std::optional<double> charge, first_half;
     if (shipped != nullptr) charge = charged(trace, *shipped);
     if (trace.first_half) first_half = charged(trace, *trace.first_half);
-    text += fmt::format("| {} | {} | {} | {} | {} | {} | {} | {} |\n", trace.title, in_hours(cost),
+    text += fmt::format("| {} | {} | {} | {} | {} | {} | {} | {} | {} |\n", trace.title, in_hours(cost),
                         against(ours, best_peer(trace, kGoal)),
                         trace.variant ? "–" : against(charge, best_peer_tuned_elsewhere(evaluation, trace)),
                         ratio(ours, hours_of(cost_of(trace.fixed.runs, kGoal))), ratio(ours, first_half),
                         ratio(ours, hours_of(oracle_cost(trace, kGoal))),
-                        shipped == nullptr ? "–" : percent(shipped->attainment));
+                        shipped == nullptr ? "–" : percent(shipped->attainment),
+                        shipped == nullptr ? "–" : fmt::format("{:.0f}", shipped->direction_changes_per_day));
   }
   return text +
          fmt::format(
@@ -155,8 +156,7 @@ std::string settings(const Evaluation& evaluation) {
       "where they enclose\n  95, 98, 99 and 99.5 %. On days, with Claude Code and in other worlds of Azure's hour "
       "(start-up, "
       "engine, pools), Penstock runs with\n  four goals and fewer peers with fewer settings; on days these are {}.\n"
-      "- The rates of the days (×24, ×24, ×12) are a compromise between the replicas at the peak and the time that the "
-      "page takes.\n\n"
+      "- The rates of the days are a compromise between the replicas at the peak and the time that the page takes.\n\n"
       "| trace | replayed | requests | duration | rate | spread | start-up | first fleet | best attainment |\n"
       "|---|---|---:|---:|---:|---:|---:|---:|---:|\n",
       in_seconds(info.slo.ttft), in_seconds(info.slo.itl), info.engine, info.block_tokens, format_count(info.kv_blocks),

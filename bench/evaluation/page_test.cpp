@@ -160,17 +160,17 @@ TEST(Page, ShowsTheRangeOverSeeds) {
 TEST(Page, ComparesEachPartThatIsOffAtEqualAttainment) {
   Evaluation evaluation = sample();
   EXPECT_EQ(evaluation_markdown(evaluation, "images").find("## One part off"), std::string::npos);
-  // At 99 % the second row lies half way between 98 and 99.5 % on the logarithm of misses: 6 + 0.5 · 2.
+  // 99 % lies half way between 98 and 99.5 % on the logarithm of misses: (6 + 0.5 · 2) / 6. The run between is inefficient.
   evaluation.ablations = {
       {"Sample",
        {{"as shipped", "", {run("penstock", 0.98, 5.0, 0.95), run("penstock", 0.99, 6.0, 0.99)}},
         {"no load loop",
          "--load-interval 0s",
-         {run("penstock", 0.98, 6.0, 0.95), run("penstock", 0.981, 6.3, 0.99), run("penstock", 0.995, 8.0, 0.995)}},
+         {run("penstock", 0.98, 6.0, 0.95), run("penstock", 0.979, 6.3, 0.99), run("penstock", 0.995, 8.0, 0.995)}},
         {"one goal", "", {run("penstock", 0.97, 3.0, 0.99)}}}}};
   const std::string page = evaluation_markdown(evaluation, "images");
   EXPECT_NE(page.find("| as shipped | 99.00 % | 6.00 | +0 % | 1.00 | 0 |"), std::string::npos) << page;
-  EXPECT_NE(page.find("| no load loop (`--load-interval 0s`) | 98.10 % | 6.30 | +5 % | 1.18 | 0 |"), std::string::npos)
+  EXPECT_NE(page.find("| no load loop (`--load-interval 0s`) | 97.90 % | 6.30 | +5 % | 1.17 | 0 |"), std::string::npos)
       << page;
   EXPECT_NE(page.find("| one goal | 97.00 % | 3.00 | -50 % | – | 0 |"), std::string::npos) << page;
 }

@@ -67,11 +67,13 @@ TEST(TraceRuns, TwoPoolsHaveAFirstFleetEach) {
 }
 
 TEST(Settings, AreFlagsOfAReplay) {
-  const auto made = settings_of_flags("--router round-robin --wake-time 8s");
+  const auto made = settings_of_flags("--router round-robin --wake-time=8s  --no-chunked-prefill");
   ASSERT_TRUE(made.has_value()) << made.error().message();
   EXPECT_EQ(made->run.router, routing::Strategy::kRoundRobin);
   EXPECT_EQ(made->run.pools.front().wake_time, std::chrono::seconds{8});
+  EXPECT_FALSE(made->run.pools.front().engine.chunked_prefill);
   EXPECT_FALSE(settings_of_flags("--no-such-flag 1").has_value());
+  EXPECT_FALSE(settings_of_flags("--wake-time soon").has_value());
   EXPECT_FALSE(settings_of_flags("8s").has_value());
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "options/arguments.h"
 #include "replay/setup.h"
 #include "workload/reader.h"
 
@@ -75,9 +76,9 @@ constexpr std::array kTraces{
     claude_code(),
     thin_day("servegen-r1", "ServeGen DeepSeek-R1, hours 0 to 14", "servegen_deepseek_r1_h0_14.csv.zst", 24.0,
              std::chrono::hours{1}),
-    thin_day("servegen-large", "ServeGen m-large, day 0", "servegen_large_day0_thinned.csv.zst", 24.0,
+    thin_day("servegen-large", "ServeGen m-large, day 0", "servegen_large_day0_thinned.csv.zst", 36.0,
              std::chrono::hours{2}),
-    thin_day("servegen-mid", "ServeGen m-mid, day 1", "servegen_mid_day1_thinned.csv.zst", 12.0, std::chrono::hours{1}),
+    thin_day("servegen-mid", "ServeGen m-mid, day 1", "servegen_mid_day1_thinned.csv.zst", 18.0, std::chrono::hours{1}),
 };
 
 constexpr std::uint32_t kReplicasMax = 32;
@@ -171,21 +172,20 @@ const EvaluationTrace* find_trace(std::string_view name) {
 }
 
 core::Result<configuration::Configuration> settings_of_flags(std::string_view flags) {
-  options::Source source;
+  std::vector<std::string> words;
   for (std::size_t at = 0; at < flags.size();) {
     const std::size_t space = std::min(flags.find(' ', at), flags.size());
-    const std::string word{flags.substr(at, space - at)};
+    if (space > at) words.emplace_back(flags.substr(at, space - at));
     at = space + 1;
-    if (word.starts_with("--"))
-      source.flags.push_back({word, {}});
-    else if (!word.empty() && !source.flags.empty())
-      source.flags.back().text = word;
-    else if (!word.empty())
-      return core::invalid_input(word, "is not a flag");
   }
-  auto settings = load_configuration(source);
-  if (!settings) return tl::make_unexpected(settings.error().front());
-  return *std::move(settings);
+  Configuration settings;
+  const options::Table table = configuration_table(settings);
+  const options::Usage usage{"replay", {}, {}, false, options::flags_of(table, replay_groups()), {}};
+  auto given = options::parse_words(usage, words);
+  if (!given) return tl::make_unexpected(given.error());
+  const auto loaded = load(settings, table, {{}, {}, std::move(given->flags)});
+  if (!loaded) return tl::make_unexpected(loaded.error().front());
+  return settings;
 }
 
 core::Result<configuration::Configuration> settings_of(const EvaluationTrace& trace, const EvaluationScope& scope,

@@ -45,8 +45,7 @@ struct EvaluationScope {
   std::uint32_t jobs = 0;
 };
 
-// Flags of `penstock replay`, each with a value, separated by spaces: "--router live
-// --wake-time 8s". Errors: those of the flags.
+// Flags of `penstock replay`, separated by spaces: "--router live --wake-time 8s". Errors: those of the flags.
 [[nodiscard]] core::Result<configuration::Configuration> settings_of_flags(std::string_view flags);
 
 // What every policy runs under on this trace. `more_flags` override those of the trace. Errors: a file that cannot be
