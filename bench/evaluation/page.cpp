@@ -35,10 +35,9 @@ std::string heading(const Evaluation& evaluation) {
       "is computed from these runs.\n";
   if (evaluation.quick)
     text +=
-        "\n**This is a quick look** (`QUICK=1`): hours of the days, there without the peers that attain little, and "
-        "few settings of each policy. Sampling noise is "
-        "larger "
-        "than in the whole\nevaluation.\n";
+        "\n**This is a quick look** (`QUICK=1`): hours of the days, there without the peers that attain little, few "
+        "settings "
+        "of each policy,\none seed and one engine. Sampling noise is larger than in the whole evaluation.\n";
   return text;
 }
 

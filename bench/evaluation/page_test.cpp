@@ -160,7 +160,8 @@ TEST(Page, ShowsTheRangeOverSeeds) {
 TEST(Page, ComparesEachPartThatIsOffAtEqualAttainment) {
   Evaluation evaluation = sample();
   EXPECT_EQ(evaluation_markdown(evaluation, "images").find("## One part off"), std::string::npos);
-  // 99 % lies half way between 98 and 99.5 % on the logarithm of misses: (6 + 0.5 · 2) / 6. The run between is inefficient.
+  // 99 % lies half way between 98 and 99.5 % on the logarithm of misses: (6 + 0.5 · 2) / 6. The run between them is
+  // inefficient.
   evaluation.ablations = {
       {"Sample",
        {{"as shipped", "", {run("penstock", 0.98, 5.0, 0.95), run("penstock", 0.99, 6.0, 0.99)}},

@@ -20,24 +20,26 @@ constexpr core::Duration kFirstHold = std::chrono::minutes{5};  // Of the first 
 constexpr std::string_view kPools = "azure-pools";
 
 constexpr std::array kAblations{
-    Ablation{"as shipped"},
-    Ablation{"traffic as it is: neither likely loads nor backtest",
-             {},
-             [](planner::PlannerOptions& planner, double) {
-               planner.controller = {1.0, kFirstHold};
-             }},
-    Ablation{"first controller: no backtest",
-             {},
-             [](planner::PlannerOptions& planner, double goal) {
-               planner.controller = {1.0 - goal, kFirstHold};
-             }},
-    Ablation{"never cheaper than the first controller", "--phase phase-specific"},
-    Ablation{"no load loop", "--load-interval 0s"},
-    Ablation{"no throughput loop", "--throughput-interval 0s"},
-    Ablation{"router of the gateway", "--router live"},
-    Ablation{"router round-robin", "--router round-robin"},
-    Ablation{"replicas asleep", "--wake-time 8s"},
-    Ablation{"pools in a fixed ratio", "--phase load", nullptr, kPools},
+    Ablation{.name = "as shipped", .on_days = true},
+    Ablation{.name = "traffic as it is: neither likely loads nor backtest",
+             .change =
+                 [](planner::PlannerOptions& planner, double) {
+                   planner.controller = {1.0, kFirstHold};
+                 },
+             .on_days = true},
+    Ablation{.name = "first controller: no backtest",
+             .change =
+                 [](planner::PlannerOptions& planner, double goal) {
+                   planner.controller = {1.0 - goal, kFirstHold};
+                 },
+             .on_days = true},
+    Ablation{.name = "never cheaper than the first controller", .flags = "--phase phase-specific", .on_days = true},
+    Ablation{.name = "replicas asleep", .flags = "--wake-time 8s", .on_days = true},
+    Ablation{.name = "no load loop", .flags = "--load-interval 0s"},
+    Ablation{.name = "no throughput loop", .flags = "--throughput-interval 0s"},
+    Ablation{.name = "router of the gateway", .flags = "--router live"},
+    Ablation{.name = "router round-robin", .flags = "--router round-robin"},
+    Ablation{.name = "pools in a fixed ratio", .flags = "--phase load", .only_on = kPools},
 };
 
 Run named(const RunResult& result, std::optional<double> setting, const CpuTimer& timer) {
@@ -147,7 +149,8 @@ core::Result<std::vector<AblationEvaluation>> evaluate_ablations(const Evaluatio
     evaluations[i].trace = trace.title;
     std::vector<const Ablation*> chosen;
     for (const Ablation& ablation : kAblations)
-      if (ablation.only_on.empty() || ablation.only_on == trace.name) chosen.push_back(&ablation);
+      if ((ablation.only_on.empty() || ablation.only_on == trace.name) && (ablation.on_days || !trace.day_long))
+        chosen.push_back(&ablation);
     evaluations[i].rows.resize(chosen.size());
     for (std::size_t row = 0; row < chosen.size(); ++row) {
       AblationRow& into = evaluations[i].rows[row];

@@ -20,6 +20,7 @@ struct Ablation {
   std::string_view flags{};        // Of `penstock replay`.
   PlannerChange change = nullptr;  // Where no flag does it; null: nothing.
   std::string_view only_on{};      // The name of a trace; empty: all of ablation_traces().
+  bool on_days = false;            // On traces that last a day, too, where a run takes minutes.
 };
 // The first has all parts as shipped.
 [[nodiscard]] std::span<const Ablation> ablations();
