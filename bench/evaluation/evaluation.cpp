@@ -1,7 +1,10 @@
 #include "evaluation/evaluation.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 namespace penstock::evaluation {
 namespace {
@@ -111,11 +114,13 @@ double best_possible(const TraceEvaluation& trace) {
   return best;
 }
 
-const Run* at_goal(const TraceEvaluation& trace, double goal) {
-  for (const Run& run : trace.penstock.runs)
+const Run* at_goal(std::span<const Run> runs, double goal) {
+  for (const Run& run : runs)
     if (run.setting && std::abs(*run.setting - goal) < 1e-6) return &run;
   return nullptr;
 }
+
+const Run* at_goal(const TraceEvaluation& trace, double goal) { return at_goal(trace.penstock.runs, goal); }
 
 std::optional<double> tuned_setting(const PolicyRuns& peer) {
   const Run* cheapest = nullptr;
@@ -168,6 +173,42 @@ std::vector<std::string> dominated_by(const TraceEvaluation& trace, const Run& r
       if (other.standard && other.attainment > run.attainment && other.gpu_hours < run.gpu_hours)
         names.push_back(peer.policy);
   return names;
+}
+
+Spread spread_of(std::span<const double> figures) {
+  const auto [least, most] = std::minmax_element(figures.begin(), figures.end());
+  const double sum = std::accumulate(figures.begin(), figures.end(), 0.0);
+  return {sum / static_cast<double>(figures.size()), *least, *most};
+}
+
+std::string cpu_report(const Evaluation& evaluation) {
+  std::string text;
+  const auto add = [&](std::string_view part, std::string_view policy, std::size_t runs, double cpu_s) {
+    if (cpu_s > 0.0) text += fmt::format("{:<16} {:<24} {:3} runs {:8.1f} CPU s\n", part, policy, runs, cpu_s);
+  };
+  const auto add_runs = [&](std::string_view part, std::string_view policy, std::span<const Run> runs) {
+    double cpu_s = 0.0;
+    for (const Run& run : runs) cpu_s += run.cpu_s;
+    add(part, policy, runs.size(), cpu_s);
+  };
+  for (const TraceEvaluation& trace : evaluation.traces) {
+    add(trace.name, "preparation", 0, trace.preparation_cpu_s);
+    add_runs(trace.name, trace.penstock.policy, trace.penstock.runs);
+    for (const PolicyRuns& peer : trace.peers) add_runs(trace.name, peer.policy, peer.runs);
+    add_runs(trace.name, "fixed fleets", trace.fixed.runs);
+    add_runs(trace.name, "clairvoyant", trace.oracle);
+    std::vector<Run> seeds;
+    for (std::size_t i = 1; i < trace.seeds.size(); ++i) {
+      seeds.push_back(trace.seeds[i].penstock);
+      if (trace.seeds[i].peer) seeds.push_back(*trace.seeds[i].peer);
+    }
+    add_runs(trace.name, "other seeds", seeds);
+  }
+  for (const AblationEvaluation& ablation : evaluation.ablations)
+    for (const AblationRow& row : ablation.rows) add_runs("ablation", row.name, row.runs);
+  for (const ScenarioEvaluation& scenario : evaluation.scenarios)
+    add("robustness", scenario.name, 1, scenario.run.cpu_s);
+  return text + fmt::format("{:<50} {:8.1f} CPU s\n", "all, with preparations and searches", evaluation.cpu_s);
 }
 
 std::uint64_t scale_down_failures(const decision::RunResult& result) {

@@ -30,6 +30,7 @@ struct Run {
   double direction_changes_per_day = 0.0;
   std::uint64_t requests = 0, misses = 0, actions = 0, failed = 0;
   std::uint32_t replicas = 0, peak_replicas = 0;
+  double cpu_s = 0.0;  // CPU time of the run, with the search of a clairvoyant.
 };
 [[nodiscard]] Run run_of(const decision::RunResult& result);
 
@@ -39,18 +40,39 @@ struct PolicyRuns {
   std::vector<Run> runs;
 };
 
+// The same two rows with another seed, of which router, engines and scaled copies draw.
+struct SeedRuns {
+  std::uint64_t seed = 1;
+  Run penstock;             // With kGoal.
+  std::optional<Run> peer;  // The best peer of the first seed, with the setting that was the cheapest there.
+};
+
 struct TraceEvaluation {
   std::string name;   // Short, for files and flags: "mooncake".
   std::string title;  // "Mooncake conversation".
   std::string notes;  // What of the trace was replayed, in words; empty: all of it.
+  std::string flags;  // Further flags of `penstock replay`.
   report::RunInfo info;
   bool day_long = false;
   bool variant = false;  // Another start-up time of a trace that is evaluated, too: in no mean and no transfer.
   PolicyRuns penstock;
   std::vector<PolicyRuns> peers;
-  PolicyRuns fixed;               // Fixed fleets by size.
-  std::vector<Run> oracle;        // By goal.
-  std::optional<Run> first_half;  // The smallest fixed fleet that reached the goal in the first half.
+  PolicyRuns fixed;                // Fixed fleets by size.
+  std::vector<Run> oracle;         // By goal.
+  std::optional<Run> first_half;   // The smallest fixed fleet that reached the goal in the first half.
+  std::vector<SeedRuns> seeds;     // Empty, or the first seed and others.
+  double preparation_cpu_s = 0.0;  // CPU time to read the trace, choose the first fleet and load-test a replica.
+};
+
+// Penstock with one part off or another one on, on one trace.
+struct AblationRow {
+  std::string name;       // "no load loop"
+  std::string flags;      // Of `penstock replay`; empty: no flag does it.
+  std::vector<Run> runs;  // By goal; kGoal is among them.
+};
+struct AblationEvaluation {
+  std::string trace;              // Its title.
+  std::vector<AblationRow> rows;  // As shipped first.
 };
 
 // The policy under test in a world that is not as it should be.
@@ -70,6 +92,8 @@ struct Evaluation {
   std::string command;  // The command that writes the page again.
   std::vector<TraceEvaluation> traces;
   std::vector<ScenarioEvaluation> scenarios;
+  std::vector<AblationEvaluation> ablations;
+  double cpu_s = 0.0;  // CPU time of all.
 };
 
 // ---- costs at equal attainment, in GPU-hours; empty where the attainment is not reached ----
@@ -92,6 +116,9 @@ struct Rival {
 // Penstock with this goal; null if it was not run.
 [[nodiscard]] const Run* at_goal(const TraceEvaluation& trace, double goal);
 
+// The run with this goal, of runs of a policy that has one; null if there is none.
+[[nodiscard]] const Run* at_goal(std::span<const Run> runs, double goal);
+
 // Null if the peer was not run.
 [[nodiscard]] const PolicyRuns* find_peer(const TraceEvaluation& trace, std::string_view policy);
 
@@ -113,6 +140,15 @@ struct Rival {
 [[nodiscard]] std::optional<double> burst_attainment_of_peers(const TraceEvaluation& trace, double gpu_hours);
 // Peers with their standard settings that attain more than `run` for less.
 [[nodiscard]] std::vector<std::string> dominated_by(const TraceEvaluation& trace, const Run& run);
+
+// The mean and the range of a figure of several runs.
+struct Spread {
+  double mean = 0.0, least = 0.0, most = 0.0;
+};
+[[nodiscard]] Spread spread_of(std::span<const double> figures);  // At least one figure.
+
+// CPU time by part, for the terminal: a line for each trace and policy, and the sum.
+[[nodiscard]] std::string cpu_report(const Evaluation& evaluation);
 
 // Requests that failed though they fitted, and not because a replica crashed: those that a drain cut off or left
 // behind.

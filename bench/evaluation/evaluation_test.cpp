@@ -134,5 +134,37 @@ TEST(ScaleDownFailures, LeaveOutRequestsThatNeverFitAndCrashes) {
   EXPECT_EQ(scale_down_failures(result), 4U);
 }
 
+TEST(SpreadOf, IsTheMeanAndTheRange) {
+  const double figures[] = {3.0, 1.0, 5.0};
+  const Spread spread = spread_of(figures);
+  EXPECT_EQ(spread.mean, 3.0);
+  EXPECT_EQ(spread.least, 1.0);
+  EXPECT_EQ(spread.most, 5.0);
+}
+
+TEST(CpuReport, HasALineForEachPolicyThatTookTimeAndTheSum) {
+  Evaluation evaluation = sample();
+  TraceEvaluation& trace = evaluation.traces[0];
+  trace.preparation_cpu_s = 2.0;
+  trace.penstock.runs[0].cpu_s = 10.0;
+  trace.penstock.runs[1].cpu_s = 20.5;
+  const auto again = trace.penstock.runs[1];
+  trace.seeds = {{1, trace.penstock.runs[1], {}}, {2, again, {}}, {3, again, again}};
+  evaluation.cpu_s = 100.0;
+  const std::string report = cpu_report(evaluation);
+  EXPECT_NE(report.find("sample           penstock                   2 runs     30.5 CPU s\n"), std::string::npos)
+      << report;
+  // The first seed is the run above.
+  EXPECT_NE(report.find("other seeds                3 runs     61.5 CPU s\n"), std::string::npos) << report;
+  EXPECT_EQ(report.find("keda-tokens"), std::string::npos);
+  EXPECT_NE(report.find("100.0 CPU s\n"), std::string::npos);
+}
+
+TEST(AtGoal, FindsNoRunOfAnotherGoal) {
+  const Evaluation evaluation = sample();
+  EXPECT_EQ(at_goal(evaluation.traces[0], 0.95), &evaluation.traces[0].penstock.runs[0]);
+  EXPECT_EQ(at_goal(evaluation.traces[0], 0.98), nullptr);
+}
+
 }  // namespace
 }  // namespace penstock::evaluation

@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <cstdio>
 #include <cstring>
+#include <ctime>
 #include <filesystem>
 
 #include "cli/commands.h"
@@ -16,6 +18,7 @@
 #include "evaluation/chart.h"
 #include "evaluation/page.h"
 #include "evaluation/runs.h"
+#include "evaluation/studies.h"
 #include "evaluation/traces.h"
 #include "flags.h"
 #include "report/format.h"
@@ -26,7 +29,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kRobustness = "robustness";
+constexpr std::string_view kRobustness = "robustness", kAblation = "ablation", kSeeds = "seeds";
 constexpr std::uint32_t kJobsMax = 1024;
 
 struct Request {
@@ -42,10 +45,11 @@ struct Request {
 core::Result<std::vector<std::string>> read_parts(std::string_view list, bool quick) {
   std::vector<std::string> known;
   for (const EvaluationTrace& trace : evaluation_traces()) known.emplace_back(trace.name);
-  known.emplace_back(kRobustness);
+  for (const std::string_view part : {kRobustness, kAblation, kSeeds}) known.emplace_back(part);
   if (list.empty()) {
     for (const EvaluationTrace& trace : evaluation_traces())
       if (quick && !trace.in_quick) std::erase(known, trace.name);
+    if (quick) std::erase(known, kSeeds);
     return known;
   }
   std::vector<std::string> parts;
@@ -107,10 +111,19 @@ core::Result<Evaluation> evaluate(const Request& request) {
   }
   if (auto done = run_transfers(evaluation.traces, request.scope, show); !done)
     return tl::make_unexpected(done.error());
-  if (!request.wants(kRobustness)) return evaluation;
-  auto scenarios = evaluate_scenarios(evaluation_scenarios(), request.scope, show);
-  if (!scenarios) return tl::make_unexpected(scenarios.error());
-  evaluation.scenarios = *std::move(scenarios);
+  if (request.wants(kSeeds))
+    if (auto done = run_seeds(evaluation.traces, request.scope, show); !done) return tl::make_unexpected(done.error());
+  if (request.wants(kAblation)) {
+    auto ablations = evaluate_ablations(request.scope, show);
+    if (!ablations) return tl::make_unexpected(ablations.error());
+    evaluation.ablations = *std::move(ablations);
+  }
+  if (request.wants(kRobustness)) {
+    auto scenarios = evaluate_scenarios(evaluation_scenarios(request.scope.quick), request.scope, show);
+    if (!scenarios) return tl::make_unexpected(scenarios.error());
+    evaluation.scenarios = *std::move(scenarios);
+  }
+  evaluation.cpu_s = static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
   return evaluation;
 }
 
@@ -142,6 +155,7 @@ int run(std::span<char* const> words) {
     if (const auto made = make_folder(folder); !made) return cli::report_error(made.error());
   const auto evaluation = evaluate(*request);
   if (!evaluation) return cli::report_input_error(evaluation.error());
+  fmt::print(stderr, "{}", cpu_report(*evaluation));
   const std::string page = evaluation_markdown(*evaluation, link_to_charts(*request));
   if (const auto written = write(*request, *evaluation, page); !written) return cli::report_error(written.error());
   return request->out.empty() ? cli::print(page) : cli::kGood;

@@ -1,31 +1,22 @@
 #include "evaluation/page.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 #include <functional>
 
+#include "evaluation/page_parts.h"
 #include "evaluation/targets.h"
+#include "evaluation/trace_runs.h"
+#include "planner/policy.h"
 #include "report/format.h"
 
 namespace penstock::evaluation {
 
 using namespace report;
 namespace {
-
-std::string percent_or_dash(std::optional<double> share) { return share ? percent(*share) : "–"; }
-std::string in_hours(double gpu_hours) { return fmt::format("{:#.3g}", gpu_hours); }
-std::string in_hours(const std::optional<Cost>& cost) {
-  return cost ? (cost->at_most ? "≤ " : "") + in_hours(cost->gpu_hours) : "–";
-}
-std::string code(std::string_view name) { return fmt::format("`{}`", name); }
-
-std::string ratio(std::optional<double> ours, std::optional<double> theirs) {
-  return ours && theirs && *theirs > 0.0 ? fmt::format("{:.2f}", *ours / *theirs) : "–";
-}
-
-std::string in_seconds(core::Duration time) { return format_seconds(core::to_seconds(time)); }
 
 // "0.87 (`keda-tokens`)"
 std::string against(std::optional<double> ours, const std::optional<Rival>& rival) {
@@ -44,10 +35,9 @@ std::string heading(const Evaluation& evaluation) {
       "is computed from these runs.\n";
   if (evaluation.quick)
     text +=
-        "\n**This is a quick look** (`QUICK=1`): hours of the days, there without the peers that attain little, and "
-        "few settings of each policy. Sampling noise is "
-        "larger "
-        "than in the whole\nevaluation.\n";
+        "\n**This is a quick look** (`QUICK=1`): hours of the days, there without the peers that attain little, few "
+        "settings "
+        "of each policy,\none seed and one engine. Sampling noise is larger than in the whole evaluation.\n";
   return text;
 }
 
@@ -58,8 +48,8 @@ std::string summary(const Evaluation& evaluation) {
       "cheaper.\n\n"
       "| trace | Penstock | ÷ best peer tuned here | ÷ best peer tuned elsewhere | ÷ best fixed fleet | ÷ fixed fleet "
       "of "
-      "the first half | ÷ oracle | attainment delivered for the goal of 99 % |\n"
-      "|---|---:|---|---|---:|---:|---:|---:|\n";
+      "the first half | ÷ oracle | attainment delivered for the goal of 99 % | direction changes per day |\n"
+      "|---|---:|---|---|---:|---:|---:|---:|---:|\n";
   for (const TraceEvaluation& trace : evaluation.traces) {
     const auto cost = cost_of(trace.penstock.runs, kGoal);
     const auto ours = hours_of(cost);
@@ -67,12 +57,13 @@ std::string summary(const Evaluation& evaluation) {
     std::optional<double> charge, first_half;
     if (shipped != nullptr) charge = charged(trace, *shipped);
     if (trace.first_half) first_half = charged(trace, *trace.first_half);
-    text += fmt::format("| {} | {} | {} | {} | {} | {} | {} | {} |\n", trace.title, in_hours(cost),
+    text += fmt::format("| {} | {} | {} | {} | {} | {} | {} | {} | {} |\n", trace.title, in_hours(cost),
                         against(ours, best_peer(trace, kGoal)),
                         trace.variant ? "–" : against(charge, best_peer_tuned_elsewhere(evaluation, trace)),
                         ratio(ours, hours_of(cost_of(trace.fixed.runs, kGoal))), ratio(ours, first_half),
                         ratio(ours, hours_of(oracle_cost(trace, kGoal))),
-                        shipped == nullptr ? "–" : percent(shipped->attainment));
+                        shipped == nullptr ? "–" : percent(shipped->attainment),
+                        shipped == nullptr ? "–" : fmt::format("{:.0f}", shipped->direction_changes_per_day));
   }
   return text +
          fmt::format(
@@ -126,14 +117,30 @@ std::string targets_table(const Evaluation& evaluation) {
   return text;
 }
 
+// "8", or "5 + 1" of two pools.
+std::string first_fleet(const RunInfo& info) {
+  std::vector<std::uint32_t> replicas;
+  for (const PoolInfo& pool : info.pools) replicas.push_back(pool.replicas);
+  return fmt::format("{}", fmt::join(replicas, " + "));
+}
+
+std::vector<std::string> swept_on_days() {
+  std::vector<std::string> names;
+  for (const std::string_view policy : planner::policy_names()) {
+    const SweptParameter* parameter = swept_parameter(policy);
+    if (parameter != nullptr && parameter->rank == Rank::kAlways) names.push_back(code(policy));
+  }
+  return names;
+}
+
 std::string settings(const Evaluation& evaluation) {
   if (evaluation.traces.empty()) return {};
   const RunInfo& info = evaluation.traces.front().info;
   std::string text = fmt::format(
       "\n## Method\n\n"
       "- SLO: TTFT {} and mean ITL {}, both, for each request; attainment is the share of requests within both.\n"
-      "- Engine: `{}` step times, blocks of {} tokens, {} per replica; router `{}`; seed {}; between {} and {} "
-      "replicas.\n"
+      "- Engine, unless stated: `{}` step times, blocks of {} tokens, {} per replica; router `{}`; seed {}; between {} "
+      "and {} replicas.\n"
       "- A replica is ready {} after its request unless the trace states another start-up, and costs GPU-hours from "
       "the "
       "request on.\n"
@@ -145,19 +152,25 @@ std::string settings(const Evaluation& evaluation) {
       "scaled "
       "rate does not have their noise.\n"
       "- A peer is swept over the setting that its table names; the others have none and run once. Runs are placed "
-      "where "
-      "they enclose\n  95, 98, 99 and 99.5 %.\n\n"
+      "where they enclose\n  95, 98, 99 and 99.5 %. On days, with Claude Code and in other worlds of Azure's hour "
+      "(start-up, "
+      "engine, pools), Penstock runs with\n  four goals and fewer peers with fewer settings; on days these are {}.\n"
+      "- The rates of the days are a compromise between the replicas at the peak and the time that the page takes.\n\n"
       "| trace | replayed | requests | duration | rate | spread | start-up | first fleet | best attainment |\n"
       "|---|---|---:|---:|---:|---:|---:|---:|---:|\n",
       in_seconds(info.slo.ttft), in_seconds(info.slo.itl), info.engine, info.block_tokens, format_count(info.kv_blocks),
-      info.router, info.seed, info.pools.front().min_replicas, info.pools.front().max_replicas, "2 min");
+      info.router, info.seed, info.pools.front().min_replicas, info.pools.front().max_replicas, "2 min",
+      fmt::join(swept_on_days(), ", "));
   for (const TraceEvaluation& trace : evaluation.traces)
-    text += fmt::format(
-        "| {} | {} | {} | {} | ×{:g} | {} | {} | {} | {} |\n", trace.title, trace.notes.empty() ? "all" : trace.notes,
-        format_count(trace.info.requests), in_seconds(trace.info.duration), trace.info.rate_scale,
-        trace.info.rate_scale > 1.0 ? in_seconds(trace.info.rate_scale_spread) : "–", in_seconds(trace.info.start_up),
-        trace.info.pools.front().replicas, percent(best_possible(trace)));
-  return text;
+    text += fmt::format("| {} | {} | {} | {} | ×{:g} | {} | {} | {} | {} |\n", trace.title,
+                        trace.notes.empty() ? "all" : trace.notes, format_count(trace.info.requests),
+                        in_seconds(trace.info.duration), trace.info.rate_scale,
+                        trace.info.rate_scale > 1.0 ? in_seconds(trace.info.rate_scale_spread) : "–",
+                        in_seconds(trace.info.start_up), first_fleet(trace.info), percent(best_possible(trace)));
+  std::string flags;
+  for (const TraceEvaluation& trace : evaluation.traces)
+    if (!trace.flags.empty()) flags += fmt::format("- {}: `{}`\n", trace.title, trace.flags);
+  return flags.empty() ? text : text + "\nFurther flags of `penstock replay`:\n\n" + flags;
 }
 
 // The setting with which the policy is the cheapest at 99 %, if it has one.
@@ -167,12 +180,16 @@ std::string setting_at_goal(const PolicyRuns& policy) {
   return setting ? fmt::format("{} {:g}", policy.parameter, *setting) : policy.parameter;
 }
 
-std::string equal_attainment_row(const std::string& name, std::span<const Run> runs, const std::string& setting) {
-  std::string row = fmt::format("| {} |", name);
+double best_of(std::span<const Run> runs) {
   double best = 0.0;
   for (const Run& run : runs) best = std::max(best, run.attainment);
+  return best;
+}
+
+std::string equal_attainment_row(const std::string& name, std::span<const Run> runs, const std::string& setting) {
+  std::string row = fmt::format("| {} |", name);
   for (const double attainment : kComparedAttainments) row += fmt::format(" {} |", in_hours(cost_of(runs, attainment)));
-  return row + fmt::format(" {} | {} |\n", percent(best), setting);
+  return row + fmt::format(" {} | {} |\n", percent(best_of(runs)), setting);
 }
 
 // The cheapest at 99 % first, then those that come closest.
@@ -181,9 +198,7 @@ std::vector<const PolicyRuns*> ranked_peers(const TraceEvaluation& trace) {
   for (const PolicyRuns& peer : trace.peers) peers.push_back(&peer);
   const auto rank = [](const PolicyRuns& peer) {
     const auto cost = cost_of(peer.runs, kGoal);
-    double best = 0.0;
-    for (const Run& run : peer.runs) best = std::max(best, run.attainment);
-    return std::pair{cost ? cost->gpu_hours : 1e9, -best};
+    return std::pair{cost ? cost->gpu_hours : 1e9, -best_of(peer.runs)};
   };
   std::stable_sort(peers.begin(), peers.end(), [&](const auto* a, const auto* b) { return rank(*a) < rank(*b); });
   return peers;
@@ -195,13 +210,21 @@ std::string equal_attainment_table(const TraceEvaluation& trace) {
       "| policy | 95 % | 98 % | 99 % | 99.5 % | best attainment | setting at 99 % "
       "|\n|---|---:|---:|---:|---:|---:|---|\n";
   text += equal_attainment_row("**penstock**", trace.penstock.runs, setting_at_goal(trace.penstock));
-  for (const PolicyRuns* peer : ranked_peers(trace))
-    text += equal_attainment_row(code(peer->policy), peer->runs, setting_at_goal(*peer));
+  std::vector<std::string> far;
+  for (const PolicyRuns* peer : ranked_peers(trace)) {
+    if (cost_of(peer->runs, kComparedAttainments[0]))
+      text += equal_attainment_row(code(peer->policy), peer->runs, setting_at_goal(*peer));
+    else if (!peer->runs.empty())
+      far.push_back(fmt::format("{} {}", code(peer->policy), percent(best_of(peer->runs))));
+  }
   text += equal_attainment_row("fixed fleet", trace.fixed.runs, setting_at_goal(trace.fixed));
   std::string row = "| oracle |";
   for (const double attainment : kComparedAttainments)
     row += fmt::format(" {} |", in_hours(oracle_cost(trace, attainment)));
-  return text + row + fmt::format(" {} | – |\n", percent(best_possible(trace)));
+  text += row + fmt::format(" {} | – |\n", percent(best_possible(trace)));
+  if (far.empty()) return text;
+  return text +
+         fmt::format("\nBelow 95 % with every setting, the best attainment of each: {}.\n", fmt::join(far, ", "));
 }
 
 std::string shipped_row(const Run& run, const std::string& name) {
@@ -271,45 +294,17 @@ std::string trace_section(const Evaluation& evaluation, const TraceEvaluation& t
          equal_attainment_table(trace) + shipped_table(trace) + transfers_table(evaluation, trace);
 }
 
-std::string scenarios_table(const Evaluation& evaluation) {
-  if (evaluation.scenarios.empty()) return {};
-  std::uint64_t failures = 0, broken = 0;
-  std::string rows;
-  for (const ScenarioEvaluation& scenario : evaluation.scenarios) {
-    failures += scenario.scale_down_failures;
-    broken += scenario.invariants_broken;
-    const Run& run = scenario.run;
-    rows += fmt::format("| {} | {} | {} | {} | {} | {} to {} | {:.0f} | {} | {} | {} |\n", scenario.workload,
-                        scenario.name, percent(run.attainment), percent(scenario.best_possible),
-                        in_hours(run.gpu_hours), run.replicas, run.peak_replicas, run.direction_changes_per_day,
-                        format_count(run.failed), format_count(scenario.scale_down_failures),
-                        scenario.invariants_broken == 0
-                            ? "0"
-                            : fmt::format("**{}** ({})", scenario.invariants_broken, scenario.first_broken));
-  }
-  return fmt::format(
-             "\n## Robustness\n\n"
-             "Penstock with the goal of 99 % under faults. Invariants, checked at every decision by a second "
-             "implementation: within\n"
-             "bounds; growth within its factor a minute; no shrinking on missing or old telemetry, on a hot KV cache, "
-             "while a queue waits,\n"
-             "while replicas start or drain, or when requests fail. In all: {} failed by scaling down, {} invariants "
-             "broken. *Best possible*\nis the largest fixed fleet under the same fault.\n\n"
-             "| workload | fault | attainment | best possible | GPU-hours | replicas | direction changes per day | "
-             "failed "
-             "| … by scaling down | invariants broken |\n|---|---|---:|---:|---:|---:|---:|---:|---:|---:|\n",
-             format_count(failures), format_count(broken)) +
-         rows;
-}
-
 }  // namespace
 
 std::string evaluation_markdown(const Evaluation& evaluation, std::string_view charts) {
   std::string text = heading(evaluation);
-  if (!evaluation.traces.empty()) text += summary(evaluation) + targets_table(evaluation) + settings(evaluation);
+  if (!evaluation.traces.empty()) text += summary(evaluation) + targets_table(evaluation);
+  text += seeds_section(evaluation) + ablation_section(evaluation) + robustness_section(evaluation);
+  text += settings(evaluation);
   for (const TraceEvaluation& trace : evaluation.traces) text += trace_section(evaluation, trace, charts);
-  text += scenarios_table(evaluation);
-  return text + fmt::format("\n## Command\n\n`{}`\n", evaluation.command);
+  text += fmt::format("\n## Command\n\n`{}`\n", evaluation.command);
+  if (evaluation.cpu_s > 0.0) text += fmt::format("\nIt took {:.0f} s of CPU time.\n", evaluation.cpu_s);
+  return text;
 }
 
 }  // namespace penstock::evaluation

@@ -1,12 +1,14 @@
 #include "evaluation/runs.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 #include <utility>
 
 #include "configuration/traces.h"
+#include "evaluation/cpu_time.h"
 #include "evaluation/sweep.h"
 #include "evaluation/trace_runs.h"
 #include "planner/policy.h"
@@ -18,15 +20,19 @@ using decision::RunResult;
 using replay::Task;
 namespace {
 
+constexpr std::uint64_t kMany = 32'000'000, kSome = 16'000'000, kFew = 4'000'000;
+
 // Runs of a sweep, with those of its first settings.
 struct Budget {
-  std::uint32_t penstock, major_peer, other_peer, fixed;
+  std::uint32_t penstock, always_peer, hours_peer, other_peer, fixed;
   std::vector<double> clairvoyant_goals;
+  std::uint64_t clairvoyant_requests;  // See ClairvoyantOptions::requests_simulated.
 };
 
 Budget budget_of(const EvaluationTrace& trace, const EvaluationScope& scope) {
-  if (scope.quick) return trace.day_long ? Budget{3, 4, 0, 6, {kGoal}} : Budget{4, 5, 1, 7, {kGoal}};
-  return trace.day_long ? Budget{4, 5, 2, 7, {kGoal, kCheapGoal}} : Budget{7, 10, 8, 9, {kGoal, kCheapGoal, 0.995}};
+  if (scope.quick) return trace.few_runs ? Budget{3, 3, 0, 0, 6, {kGoal}, kFew} : Budget{4, 5, 4, 1, 7, {kGoal}, kFew};
+  if (!trace.few_runs) return {7, 10, 8, 8, 9, {kGoal, kCheapGoal, 0.995}, kMany};
+  return trace.day_long ? Budget{4, 5, 0, 0, 7, {kGoal}, kSome} : Budget{4, 6, 4, 0, 7, {kGoal}, kSome};
 }
 
 std::vector<double> wanted_attainments() { return {kGoal, kCheapGoal, 0.98, 0.995}; }
@@ -48,12 +54,14 @@ class TraceTasks {
                      }});
     evaluation_.oracle.resize(budget_.clairvoyant_goals.size());
     for (std::size_t i = 0; i < evaluation_.oracle.size(); ++i)
-      tasks.push_back({"clairvoyant", 40.0, [this, i](const Progress& progress) {
-                         const double goal = budget_.clairvoyant_goals[i];
-                         return runs_.clairvoyant(goal, progress).map([&](const RunResult& result) {
-                           evaluation_.oracle[i] = named(result, fmt::format("clairvoyant:goal={:g}", goal), goal);
-                         });
-                       }});
+      tasks.push_back(
+          {"clairvoyant", 40.0, [this, i](const Progress& progress) {
+             const double goal = budget_.clairvoyant_goals[i];
+             const CpuTimer timer;
+             return runs_.clairvoyant(goal, budget_.clairvoyant_requests, progress).map([&](const RunResult& result) {
+               evaluation_.oracle[i] = named(result, fmt::format("clairvoyant:goal={:g}", goal), goal, timer);
+             });
+           }});
     evaluation_.fixed = {"static", "replicas", {}};
     tasks.push_back({"fixed fleets", 1.0 * budget_.fixed, [this](const Progress&) { return sweep_fixed(); }});
     tasks.push_back({"fixed fleet of the first half", 1.0, [this](const Progress&) { return run_first_half(); }});
@@ -64,17 +72,19 @@ class TraceTasks {
   }
 
  private:
-  static Run named(const RunResult& result, std::string policy, double setting) {
+  static Run named(const RunResult& result, std::string policy, std::optional<double> setting, const CpuTimer& timer) {
     Run run = run_of(result);
     run.policy = std::move(policy);
     run.setting = setting;
+    run.cpu_s = timer.seconds();
     return run;
   }
 
   // Rules without a setting, and those that attain little with any, belong to the other peers.
   [[nodiscard]] std::uint32_t runs_of_peer(std::string_view policy) const {
     const SweptParameter* parameter = swept_parameter(policy);
-    return parameter != nullptr && parameter->major ? budget_.major_peer : budget_.other_peer;
+    if (parameter == nullptr || parameter->rank == Rank::kOther) return budget_.other_peer;
+    return parameter->rank == Rank::kAlways ? budget_.always_peer : budget_.hours_peer;
   }
 
   Task task_of(PolicyRuns& peer) {
@@ -88,9 +98,9 @@ class TraceTasks {
   }
 
   core::Result<void> run_standard(PolicyRuns& peer) const {
+    const CpuTimer timer;
     return runs_.peer(peer.policy).map([&](const RunResult& result) {
-      Run run = run_of(result);
-      run.policy = peer.policy;
+      Run run = named(result, peer.policy, std::nullopt, timer);
       run.standard = true;
       peer.runs.push_back(std::move(run));
     });
@@ -102,9 +112,10 @@ class TraceTasks {
     const auto attempt = [&](double setting) -> core::Result<Point> {
       const auto part = [&](double share) { progress((done + share) / runs_max); };
       const std::string policy = fmt::format("{}:{}={:.6g}", into.policy, parameter.name, setting);
+      const CpuTimer timer;
       const auto result = into.policy == "penstock" ? runs_.penstock(setting, part) : runs_.peer(policy);
       if (!result) return tl::make_unexpected(result.error());
-      Run run = named(*result, policy, setting);
+      Run run = named(*result, policy, setting, timer);
       run.standard = std::abs(setting - parameter.standard) < 1e-9;
       into.runs.push_back(run);
       progress(++done / runs_max);
@@ -116,11 +127,13 @@ class TraceTasks {
   }
 
   core::Result<void> sweep_fixed() {
+    if (runs_.info().pools.size() > 1) return search_fixed();
     const report::PoolInfo& pool = runs_.info().pools.front();
     const auto attempt = [&](double setting) -> core::Result<Point> {
-      const auto result = runs_.fixed(static_cast<std::uint32_t>(setting));
+      const CpuTimer timer;
+      const auto result = runs_.fixed({static_cast<std::uint32_t>(setting)});
       if (!result) return tl::make_unexpected(result.error());
-      evaluation_.fixed.runs.push_back(named(*result, fmt::format("static {:g}", setting), setting));
+      evaluation_.fixed.runs.push_back(named(*result, fmt::format("static {:g}", setting), setting, timer));
       return Point{result->slo_attainment, result->gpu_hours};
     };
     const Axis axis{AxisKind::kCount, 1.0, static_cast<double>(pool.max_replicas)};
@@ -129,12 +142,31 @@ class TraceTasks {
     return swept;
   }
 
+  // Of two pools, the cheapest fleet for each attainment, among all splits.
+  core::Result<void> search_fixed() {
+    evaluation_.fixed.parameter.clear();
+    for (const double attainment : kComparedAttainments)
+      if (auto done = run_smallest(core::kNever, attainment, evaluation_.fixed.runs); !done) return done;
+    return {};
+  }
+
   core::Result<void> run_first_half() {
     if (runs_.middle() <= runs_.scored_from()) return {};  // The trace is too short.
-    const auto size = runs_.smallest_fleet(runs_.scored_from(), runs_.middle());
+    std::vector<Run> made;
+    if (auto done = run_smallest(runs_.middle(), kGoal, made); !done) return done;
+    evaluation_.first_half = std::move(made.front());
+    return {};
+  }
+
+  // Runs the cheapest fixed fleet for the arrivals until then.
+  core::Result<void> run_smallest(core::Instant until, double attainment, std::vector<Run>& into) const {
+    const CpuTimer timer;
+    const auto size = runs_.smallest_fleet(runs_.scored_from(), until, attainment);
     if (!size) return tl::make_unexpected(size.error());
     return runs_.fixed(*size).map([&](const RunResult& result) {
-      evaluation_.first_half = named(result, fmt::format("static {}", *size), *size);
+      std::optional<double> setting;
+      if (size->size() == 1) setting = size->front();
+      into.push_back(named(result, fmt::format("static {}", fmt::join(*size, " + ")), setting, timer));
     });
   }
 
@@ -174,15 +206,18 @@ std::vector<std::pair<std::size_t, double>> missing_settings(const std::vector<T
 
 core::Result<TraceEvaluation> evaluate_trace(const EvaluationTrace& trace, const EvaluationScope& scope,
                                              const ShowProgress& show) {
+  const CpuTimer timer;
   auto settings = settings_of(trace, scope);
   if (!settings) return tl::make_unexpected(settings.error());
   auto runs = TraceRuns::prepare(*std::move(settings));
   if (!runs) return tl::make_unexpected(runs.error());
   if (auto found = runs->find_capacity(); !found) return tl::make_unexpected(found.error());
   TraceEvaluation evaluation;
+  evaluation.preparation_cpu_s = timer.seconds();
   evaluation.name = trace.name;
   evaluation.title = trace.title;
   evaluation.notes = notes_of(trace, scope);
+  evaluation.flags = trace.flags;
   evaluation.info = runs->info();
   evaluation.day_long = trace.day_long && !scope.quick;
   evaluation.variant = trace.variant;
@@ -194,13 +229,10 @@ core::Result<TraceEvaluation> evaluate_trace(const EvaluationTrace& trace, const
 core::Result<void> run_transfers(std::vector<TraceEvaluation>& traces, const EvaluationScope& scope,
                                  const ShowProgress& show) {
   for (TraceEvaluation& evaluation : traces) {
-    if (evaluation.variant) continue;
+    if (evaluation.variant || (scope.quick && find_trace(evaluation.name)->few_runs)) continue;
     const auto missing = missing_settings(traces, evaluation);
     if (missing.empty()) continue;
-    const auto known = evaluation_traces();
-    const auto trace =
-        std::find_if(known.begin(), known.end(), [&](const auto& each) { return each.name == evaluation.name; });
-    auto settings = settings_of(*trace, scope);
+    auto settings = settings_of(*find_trace(evaluation.name), scope);
     if (!settings) return tl::make_unexpected(settings.error());
     auto runs = TraceRuns::prepare(*std::move(settings));
     if (!runs) return tl::make_unexpected(runs.error());
@@ -212,12 +244,14 @@ core::Result<void> run_transfers(std::vector<TraceEvaluation>& traces, const Eva
                          const PolicyRuns& peer = evaluation.peers[missing[i].first];
                          const std::string policy =
                              fmt::format("{}:{}={:.6g}", peer.policy, peer.parameter, missing[i].second);
+                         const CpuTimer timer;
                          const auto result = runs->peer(policy);
                          if (!result) return tl::make_unexpected(result.error());
                          made[i] = run_of(*result);
                          made[i].policy = policy;
                          made[i].setting = missing[i].second;
                          made[i].transferred = true;
+                         made[i].cpu_s = timer.seconds();
                          return {};
                        }});
     if (auto done = replay::run_tasks(tasks, scope.jobs, show); !done) return done;
@@ -239,6 +273,7 @@ core::Result<std::vector<ScenarioEvaluation>> evaluate_scenarios(const std::vect
   for (std::size_t i = 0; i < scenarios.size(); ++i)
     tasks.push_back({scenarios[i].name, 1.0, [&, i](const Progress& progress) -> core::Result<void> {
                        const EvaluationScenario& scenario = scenarios[i];
+                       const CpuTimer timer;
                        auto settings = settings_of(scenario, scope);
                        if (!settings) return tl::make_unexpected(settings.error());
                        const auto runs = TraceRuns::prepare(*std::move(settings));
@@ -247,6 +282,7 @@ core::Result<std::vector<ScenarioEvaluation>> evaluate_scenarios(const std::vect
                        if (!evaluation) return tl::make_unexpected(evaluation.error());
                        evaluations[i] = *std::move(evaluation);
                        evaluations[i].name = scenario.name;
+                       evaluations[i].run.cpu_s = timer.seconds();
                        evaluations[i].made_up = scenario.workload.starts_with(configuration::kSyntheticTrace);
                        evaluations[i].workload = evaluations[i].made_up ? "made up" : scenario.workload;
                        return {};

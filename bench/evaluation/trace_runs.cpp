@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "evaluation/watch.h"
-#include "replay/fixed_fleet.h"
 #include "replay/planner_setup.h"
 #include "simulation/clairvoyant.h"
 
@@ -23,19 +22,29 @@ constexpr std::array kSwept{
     SweptParameter{"hpa-concurrency", "utilisation", {AxisKind::kLoad, 0.1, 2.5}, 0.8},
     SweptParameter{"keda-tokens", "utilisation", {AxisKind::kLoad, 0.1, 2.5}, 0.75},
     SweptParameter{"llmd-slo", "up", {AxisKind::kLoad, 0.06, 2.0}, 0.55},
-    SweptParameter{"llmd-queue", "running", {AxisKind::kLoad, 1.0, 128.0}, 16.0, false},
-    SweptParameter{"llmd-queue-guard", "running", {AxisKind::kLoad, 1.0, 128.0}, 16.0, false},
-    SweptParameter{"llmd-pool-saturation", "running", {AxisKind::kLoad, 1.0, 128.0}, 16.0, false},
-    SweptParameter{"llmd-token-aware", "backlog", {AxisKind::kLoad, 0.05, 30.0}, 1.5, false},
+    SweptParameter{"llmd-queue", "running", {AxisKind::kLoad, 1.0, 128.0}, 16.0, Rank::kOther},
+    SweptParameter{"llmd-queue-guard", "running", {AxisKind::kLoad, 1.0, 128.0}, 16.0, Rank::kOther},
+    SweptParameter{"llmd-pool-saturation", "running", {AxisKind::kLoad, 1.0, 128.0}, 16.0, Rank::kOther},
+    SweptParameter{"llmd-token-aware", "backlog", {AxisKind::kLoad, 0.05, 30.0}, 1.5, Rank::kOther},
     SweptParameter{"token-velocity", "headroom", {AxisKind::kHeadroom, 0.0, 3.0}, 0.0},
     SweptParameter{"hourly-floor", "up", {AxisKind::kLoad, 0.05, 2.5}, 0.7},
-    SweptParameter{"kpa", "utilisation", {AxisKind::kLoad, 0.05, 2.5}, 0.7, false},
-    SweptParameter{"apa", "kv", {AxisKind::kLoad, 0.01, 1.0}, 0.5, false},
-    SweptParameter{"llmd-saturation-v2", "up", {AxisKind::kLoad, 0.05, 2.0}, 0.85, false},
-    SweptParameter{"dynamo-sla", "slo", {AxisKind::kLoad, 0.05, 2.0}, 1.0},
-    SweptParameter{"dynamo-sla-load", "slo", {AxisKind::kLoad, 0.05, 2.0}, 1.0},
+    SweptParameter{"kpa", "utilisation", {AxisKind::kLoad, 0.05, 2.5}, 0.7, Rank::kOther},
+    SweptParameter{"apa", "kv", {AxisKind::kLoad, 0.01, 1.0}, 0.5, Rank::kOther},
+    SweptParameter{"llmd-saturation-v2", "up", {AxisKind::kLoad, 0.05, 2.0}, 0.85, Rank::kOther},
+    SweptParameter{"dynamo-sla", "slo", {AxisKind::kLoad, 0.05, 2.0}, 1.0, Rank::kHours},
+    SweptParameter{"dynamo-sla-load", "slo", {AxisKind::kLoad, 0.05, 2.0}, 1.0, Rank::kHours},
     SweptParameter{"penstock", "goal", {AxisKind::kShare, 0.8, 0.9995}, kGoal},
 };
+
+std::unique_ptr<decision::Policy> still() { return *planner::make_policy("static", {}); }
+
+simulation::RunOptions fixed_at(simulation::RunOptions options, const replay::FleetSizes& replicas) {
+  for (std::size_t i = 0; i < replicas.size(); ++i) {
+    simulation::PoolSpec& pool = options.pools[i];
+    pool.replicas = pool.min_replicas = pool.max_replicas = replicas[i];
+  }
+  return options;
+}
 
 }  // namespace
 
@@ -51,15 +60,17 @@ core::Result<TraceRuns> TraceRuns::prepare(configuration::Configuration settings
   TraceRuns runs{*std::move(setup)};
   const auto first = runs.smallest_fleet(core::kStart, core::kStart + kFirstMinutes);
   if (!first) return tl::make_unexpected(first.error());
-  runs.setup_.options.pools.front().replicas = *first;
-  runs.setup_.info.pools.front().replicas = *first;
+  for (std::size_t i = 0; i < first->size(); ++i)
+    runs.setup_.options.pools[i].replicas = runs.setup_.info.pools[i].replicas = (*first)[i];
   return runs;
 }
 
 core::Result<void> TraceRuns::find_capacity() {
-  auto found = replay::find_capacity(setup_, 0);
-  if (!found) return tl::make_unexpected(found.error());
-  capacities_ = {*std::move(found)};
+  for (std::size_t i = 0; i < setup_.options.pools.size(); ++i) {
+    auto found = replay::find_capacity(setup_, i);
+    if (!found) return tl::make_unexpected(found.error());
+    capacities_.push_back(*std::move(found));
+  }
   return {};
 }
 
@@ -70,17 +81,21 @@ simulation::RunOptions TraceRuns::options(const Progress& progress) const {
   return options;
 }
 
-core::Result<RunResult> TraceRuns::penstock(double goal, const Progress& progress) const {
+core::Result<RunResult> TraceRuns::penstock(double goal, const Progress& progress, PlannerChange change) const {
   simulation::RunOptions options = this->options(progress);
   options.slo_goal = goal;
-  const auto policy = replay::make_penstock(setup_.planner, options, setup_.uncertainty);
+  planner::PlannerOptions planner = setup_.planner;
+  if (change != nullptr) change(planner, goal);
+  const auto policy = replay::make_penstock(std::move(planner), options, setup_.uncertainty);
   return simulation::run(setup_.workload, *policy, options);
 }
 
-core::Result<RunResult> TraceRuns::clairvoyant(double goal, const Progress& progress) const {
+core::Result<RunResult> TraceRuns::clairvoyant(double goal, std::uint64_t requests_simulated,
+                                               const Progress& progress) const {
   simulation::RunOptions options = this->options(progress);
   options.slo_goal = goal;
-  const auto policy = simulation::make_clairvoyant(setup_.workload, options);
+  const auto policy =
+      simulation::make_clairvoyant(setup_.workload, options, {.requests_simulated = requests_simulated});
   if (!policy) return tl::make_unexpected(policy.error());
   options.progress = nullptr;  // The search was most of the work.
   return simulation::run(setup_.workload, *policy->policy, options);
@@ -92,12 +107,8 @@ core::Result<RunResult> TraceRuns::peer(const std::string& policy) const {
   return simulation::run(setup_.workload, **made, options({}));
 }
 
-core::Result<RunResult> TraceRuns::fixed(std::uint32_t replicas) const {
-  simulation::RunOptions options = this->options({});
-  simulation::PoolSpec& pool = options.pools.front();
-  pool.replicas = pool.min_replicas = pool.max_replicas = replicas;
-  auto still = planner::make_policy("static", {});
-  return simulation::run(setup_.workload, **still, options);
+core::Result<RunResult> TraceRuns::fixed(const replay::FleetSizes& replicas) const {
+  return simulation::run(setup_.workload, *still(), fixed_at(options({}), replicas));
 }
 
 core::Result<ScenarioEvaluation> TraceRuns::watched(double trial_step_time_factor, const Progress& progress) const {
@@ -108,7 +119,7 @@ core::Result<ScenarioEvaluation> TraceRuns::watched(double trial_step_time_facto
   WatchedPolicy watched{*policy};
   const auto result = simulation::run(setup_.workload, watched, options);
   if (!result) return tl::make_unexpected(result.error());
-  const auto largest = fixed(options.pools.front().max_replicas);
+  const auto largest = fixed(replay::FleetSizes(options.pools.size(), options.pools.front().max_replicas));
   if (!largest) return tl::make_unexpected(largest.error());
   ScenarioEvaluation evaluation;
   evaluation.run = run_of(*result);
@@ -119,25 +130,24 @@ core::Result<ScenarioEvaluation> TraceRuns::watched(double trial_step_time_facto
   return evaluation;
 }
 
-core::Result<std::uint32_t> TraceRuns::smallest_fleet(core::Instant from, core::Instant until) const {
-  const simulation::PoolSpec& pool = setup_.options.pools.front();
-  std::map<std::uint32_t, double> tried;
-  const auto attempt = [&](const replay::FleetSizes& sizes) -> core::Result<replay::FleetTrial> {
-    simulation::RunOptions options = setup_.options;
+core::Result<replay::FleetSizes> TraceRuns::smallest_fleet(core::Instant from, core::Instant until, double goal) const {
+  std::vector<replay::PoolSizes> sizes;
+  for (const simulation::PoolSpec& pool : setup_.options.pools)
+    sizes.push_back({pool.min_replicas, pool.max_replicas, static_cast<double>(pool.gpus_per_replica)});
+  std::map<replay::FleetSizes, double> tried;
+  const auto attempt = [&](const replay::FleetSizes& replicas) -> core::Result<replay::FleetTrial> {
+    simulation::RunOptions options = fixed_at(setup_.options, replicas);
     options.details = false;
     options.judged_from = from;
     options.judged_until = until;
-    simulation::PoolSpec& fleet = options.pools.front();
-    fleet.replicas = fleet.min_replicas = fleet.max_replicas = sizes[0];
-    auto still = planner::make_policy("static", {});
-    const auto result = simulation::run(setup_.workload, **still, options);
+    const auto result = simulation::run(setup_.workload, *still(), options);
     if (!result) return tl::make_unexpected(result.error());
-    tried[sizes[0]] = result->slo_attainment;
-    return replay::FleetTrial{result->slo_attainment >= kGoal, result->slo_attainment};
+    tried[replicas] = result->slo_attainment;
+    return replay::FleetTrial{result->slo_attainment >= goal, result->slo_attainment};
   };
-  const auto found = replay::cheapest_fleet({{pool.min_replicas, pool.max_replicas, 1.0}}, attempt);
+  const auto found = replay::cheapest_fleet(sizes, attempt);
   if (!found) return tl::make_unexpected(found.error());
-  if (*found) return (**found)[0];
+  if (*found) return **found;
   const double best = std::max_element(tried.begin(), tried.end(), [](const auto& a, const auto& b) {
                         return a.second < b.second;
                       })->second;

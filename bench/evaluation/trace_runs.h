@@ -11,43 +11,56 @@
 #include "decision/run_result.h"
 #include "evaluation/evaluation.h"
 #include "evaluation/sweep.h"
+#include "planner/penstock/penstock_planner.h"
 #include "replay/capacities.h"
+#include "replay/fixed_fleet.h"
 #include "replay/setup.h"
 #include "simulation/trials.h"
 
 namespace penstock::evaluation {
+
+// Where a policy is swept.
+enum class Rank : std::uint8_t {
+  kAlways,  // On days, too: rules that come close to the goal at a low cost somewhere.
+  kHours,   // On traces of hours: rules that come close.
+  kOther,   // On traces of hours, in the whole evaluation only.
+};
 
 // The parameter of a policy that decides how much it keeps.
 struct SweptParameter {
   std::string_view policy, name;
   Axis axis;
   double standard = 1.0;
-  bool major = true;  // Swept in a quick look, too.
+  Rank rank = Rank::kAlways;
 };
 // Null for a policy without one.
 [[nodiscard]] const SweptParameter* swept_parameter(std::string_view policy);
 
 using Progress = std::function<void(double share_done)>;
+using PlannerChange = void (*)(planner::PlannerOptions& planner, double goal);
 
 class TraceRuns {
  public:
   // Reads the trace and chooses the initial fleet. Errors: files, and an SLO that an idle replica does not meet.
   [[nodiscard]] static core::Result<TraceRuns> prepare(configuration::Configuration settings);
-  // Load-tests one replica, for policies that need its capacity.
+  // Load-tests one replica of each pool, for policies that need its capacity.
   [[nodiscard]] core::Result<void> find_capacity();
 
   [[nodiscard]] const report::RunInfo& info() const { return setup_.info; }
 
-  [[nodiscard]] core::Result<decision::RunResult> penstock(double goal, const Progress& progress) const;
-  [[nodiscard]] core::Result<decision::RunResult> clairvoyant(double goal, const Progress& progress) const;
+  [[nodiscard]] core::Result<decision::RunResult> penstock(double goal, const Progress& progress,
+                                                           PlannerChange change = nullptr) const;
+  [[nodiscard]] core::Result<decision::RunResult> clairvoyant(double goal, std::uint64_t requests_simulated,
+                                                              const Progress& progress) const;
   [[nodiscard]] core::Result<decision::RunResult> peer(const std::string& policy) const;
-  [[nodiscard]] core::Result<decision::RunResult> fixed(std::uint32_t replicas) const;
+  [[nodiscard]] core::Result<decision::RunResult> fixed(const replay::FleetSizes& replicas) const;
   // The same policy watched for broken invariants, with an error in its model of the engine.
   [[nodiscard]] core::Result<ScenarioEvaluation> watched(double trial_step_time_factor, const Progress& progress) const;
 
-  // The smallest fixed fleet that reaches kGoal among the arrivals of this window; if none does, the smallest within
+  // The cheapest fixed fleet that reaches the goal among the arrivals of this window; if none does, the cheapest within
   // half a point of the best that was tried.
-  [[nodiscard]] core::Result<std::uint32_t> smallest_fleet(core::Instant from, core::Instant until) const;
+  [[nodiscard]] core::Result<replay::FleetSizes> smallest_fleet(core::Instant from, core::Instant until,
+                                                                double goal = kGoal) const;
   [[nodiscard]] core::Instant middle() const;
   [[nodiscard]] core::Instant scored_from() const { return setup_.options.judged_from; }
 

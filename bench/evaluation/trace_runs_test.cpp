@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "evaluation/studies.h"
 #include "evaluation/traces.h"
 #include "planner/policy.h"
 
@@ -39,11 +40,68 @@ TEST(TraceRuns, AllStartWithWhatTheFirstTenMinutesNeed) {
   const auto of_half = runs->smallest_fleet(runs->middle(), core::kNever);
   ASSERT_TRUE(of_half.has_value());
   EXPECT_LE(first, 2U);
-  EXPECT_GT(*of_half, first);
+  ASSERT_EQ(of_half->size(), 1U);
+  EXPECT_GT(of_half->front(), first);
   const auto fixed = runs->fixed(*of_half);
   ASSERT_TRUE(fixed.has_value());
   EXPECT_GE(fixed->slo_attainment, kGoal);
-  EXPECT_NEAR(fixed->gpu_hours, *of_half * fixed->duration_s / 3600.0, 1e-6);
+  EXPECT_NEAR(fixed->gpu_hours, of_half->front() * fixed->duration_s / 3600.0, 1e-6);
+}
+
+TEST(TraceRuns, TwoPoolsHaveAFirstFleetEach) {
+  auto settings = settings_of_flags("--router kv --max-replicas 8 --pool role=prefill --pool role=decode");
+  ASSERT_TRUE(settings.has_value()) << settings.error().message();
+  settings->score_from = std::chrono::minutes{7};
+  settings->traces.names = {"synthetic:rate=30,duration=12m,input=4000,input_cv=1,output=100,output_cv=1"};
+  const auto runs = TraceRuns::prepare(*settings);
+  ASSERT_TRUE(runs.has_value()) << runs.error().message();
+  ASSERT_EQ(runs->info().pools.size(), 2U);
+  EXPECT_GT(runs->info().pools[0].replicas, runs->info().pools[1].replicas);  // Prompts are most of the work.
+  const auto cheaper = runs->smallest_fleet(core::kStart, core::kNever, 0.5);
+  const auto whole = runs->smallest_fleet(core::kStart, core::kNever, 0.99);
+  ASSERT_TRUE(cheaper.has_value() && whole.has_value());
+  EXPECT_LE((*cheaper)[0] + (*cheaper)[1], (*whole)[0] + (*whole)[1]);
+  const auto fixed = runs->fixed(*whole);
+  ASSERT_TRUE(fixed.has_value());
+  EXPECT_GE(fixed->slo_attainment, 0.99);
+}
+
+TEST(Settings, AreFlagsOfAReplay) {
+  const auto made = settings_of_flags("--router round-robin --wake-time=8s  --no-chunked-prefill");
+  ASSERT_TRUE(made.has_value()) << made.error().message();
+  EXPECT_EQ(made->run.router, routing::Strategy::kRoundRobin);
+  EXPECT_EQ(made->run.pools.front().wake_time, std::chrono::seconds{8});
+  EXPECT_FALSE(made->run.pools.front().engine.chunked_prefill);
+  EXPECT_FALSE(settings_of_flags("--no-such-flag 1").has_value());
+  EXPECT_FALSE(settings_of_flags("--wake-time soon").has_value());
+  EXPECT_FALSE(settings_of_flags("8s").has_value());
+}
+
+TEST(Settings, AnEngineOfSeveralGpusCostsAllOfThem) {
+  const auto dense = settings_of(*find_trace("azure-dense"), {"traces", false, 1});
+  ASSERT_TRUE(dense.has_value()) << dense.error().message();
+  EXPECT_EQ(dense->run.pools.front().gpus_per_replica, 4U);
+  EXPECT_EQ(dense->run.pools.front().max_replicas, 32U);
+  EXPECT_EQ(dense->score_from, std::chrono::minutes{7});
+  const auto slow = settings_of(*find_trace("azure-300s"), {"traces", false, 1}, "--router live");
+  ASSERT_TRUE(slow.has_value());
+  EXPECT_EQ(slow->run.router, routing::Strategy::kLive);
+  EXPECT_EQ(slow->score_from, std::chrono::minutes{13});
+}
+
+TEST(Ablations, EachIsAValidChangeOfATrace) {
+  ASSERT_FALSE(ablations().empty());
+  EXPECT_TRUE(ablations().front().flags.empty() && ablations().front().change == nullptr);
+  for (const Ablation& ablation : ablations()) {
+    const std::string_view name = ablation.only_on.empty() ? "azure" : ablation.only_on;
+    ASSERT_NE(find_trace(name), nullptr) << ablation.name;
+    const auto settings = settings_of(*find_trace(name), {"traces", false, 1}, ablation.flags);
+    EXPECT_TRUE(settings.has_value()) << ablation.name;
+  }
+  for (const AblationTrace& trace : ablation_traces({"traces", false, 1})) {
+    EXPECT_NE(find_trace(trace.name), nullptr);
+    EXPECT_EQ(std::count(trace.goals.begin(), trace.goals.end(), kGoal), 1);
+  }
 }
 
 TEST(EvaluationTraces, HaveNamesOfTheirOwnAndScoresBeginAfterTwoStartUps) {

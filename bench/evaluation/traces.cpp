@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "options/arguments.h"
 #include "replay/setup.h"
 #include "workload/reader.h"
 
@@ -18,31 +19,66 @@ namespace {
 // that size does not have the noise of the sample.
 constexpr core::Duration kThinSpread = std::chrono::minutes{10};
 
+constexpr std::string_view kAzure = "azure2023_code.csv.xz";
+
+// The Azure trace in another world.
+constexpr EvaluationTrace azure_with(std::string_view name, std::string_view title, double rate_scale,
+                                     std::string_view flags) {
+  EvaluationTrace trace{name, title, kAzure, rate_scale};
+  trace.variant = true;
+  trace.in_quick = false;
+  trace.flags = flags;
+  trace.few_runs = true;
+  return trace;
+}
+
 constexpr EvaluationTrace azure_with_start_up(std::string_view name, std::string_view title, core::Duration start_up,
                                               bool in_quick) {
-  EvaluationTrace trace{name, title, "azure2023_code.csv.xz", 8.0};
+  EvaluationTrace trace = azure_with(name, title, 8.0, {});
   trace.start_up = start_up;
-  trace.variant = true;
   trace.in_quick = in_quick;
   return trace;
 }
 
 constexpr EvaluationTrace thin_day(std::string_view name, std::string_view title, std::string_view file,
                                    double rate_scale, core::Duration quick_window) {
-  return {name, title, file, rate_scale, kThinSpread, true, quick_window};
+  EvaluationTrace trace{name, title, file, rate_scale, kThinSpread, true, quick_window};
+  trace.few_runs = true;
+  return trace;
+}
+
+constexpr EvaluationTrace with_seeds(EvaluationTrace trace) {
+  trace.three_seeds = true;
+  return trace;
+}
+
+// Sessions of coding agents, whose prompts are long and mostly in the cache.
+constexpr EvaluationTrace claude_code() {
+  EvaluationTrace trace{"claude-code", "Claude Code, closed loop", "claude_code_sessions.jsonl.zst"};
+  trace.flags = "--session-rate 0.05 --think-time-max 2m --to 1h --block-size 64 --kv-blocks 16000";
+  trace.in_quick = false;
+  trace.few_runs = true;
+  return trace;
 }
 
 constexpr std::array kTraces{
-    EvaluationTrace{"built-in", "Built-in workload", "built-in"},
-    EvaluationTrace{"mooncake", "Mooncake conversation", "mooncake_conversation.jsonl.xz", 2.0},
-    EvaluationTrace{"azure", "Azure 2023 code", "azure2023_code.csv.xz", 8.0},
+    with_seeds({"built-in", "Built-in workload", "built-in"}),
+    with_seeds({"mooncake", "Mooncake conversation", "mooncake_conversation.jsonl.xz", 2.0}),
+    with_seeds({"azure", "Azure 2023 code", kAzure, 8.0}),
     azure_with_start_up("azure-30s", "Azure 2023 code, start-up 30 s", std::chrono::seconds{30}, true),
     azure_with_start_up("azure-300s", "Azure 2023 code, start-up 300 s", std::chrono::seconds{300}, false),
+    azure_with("azure-dense", "Azure 2023 code, Llama 3.1 70B", 4.0,
+               "--engine roofline:llama-3.1-70b,h100,tp=4,precision=fp8"),
+    azure_with("azure-mixture", "Azure 2023 code, Qwen3 30B-A3B", 8.0,
+               "--engine roofline:qwen3-30b-a3b,h100,precision=bf16"),
+    azure_with("azure-pools", "Azure 2023 code, prefill and decode pools", 16.0,
+               "--pool role=prefill --pool role=decode"),
+    claude_code(),
     thin_day("servegen-r1", "ServeGen DeepSeek-R1, hours 0 to 14", "servegen_deepseek_r1_h0_14.csv.zst", 24.0,
+             std::chrono::hours{1}),
+    thin_day("servegen-large", "ServeGen m-large, day 0", "servegen_large_day0_thinned.csv.zst", 36.0,
              std::chrono::hours{2}),
-    thin_day("servegen-large", "ServeGen m-large, day 0", "servegen_large_day0_thinned.csv.zst", 48.0,
-             std::chrono::hours{2}),
-    thin_day("servegen-mid", "ServeGen m-mid, day 1", "servegen_mid_day1_thinned.csv.zst", 36.0, std::chrono::hours{1}),
+    thin_day("servegen-mid", "ServeGen m-mid, day 1", "servegen_mid_day1_thinned.csv.zst", 18.0, std::chrono::hours{1}),
 };
 
 constexpr std::uint32_t kReplicasMax = 32;
@@ -69,12 +105,11 @@ core::Duration busiest_window(const workload::Workload& workload, core::Duration
 
 // The step times, the SLO and the start-up time are the defaults of a replay. The router is that of Dynamo, without
 // limits.
-configuration::Configuration base_settings(const EvaluationScope& scope) {
-  configuration::Configuration settings;
-  settings.jobs = scope.jobs;
-  settings.run.router = routing::Strategy::kKv;
-  settings.run.pools.front().max_replicas = kReplicasMax;
-  settings.score_from = scored_from(settings.run.pools.front().start_up);
+core::Result<configuration::Configuration> base_settings(const EvaluationScope& scope, std::string_view flags) {
+  auto settings = settings_of_flags(fmt::format("--router kv --max-replicas {} {}", kReplicasMax, flags));
+  if (!settings) return settings;
+  settings->jobs = scope.jobs;
+  settings->score_from = scored_from(settings->run.pools.front().start_up);
   return settings;
 }
 
@@ -112,9 +147,10 @@ void add_faults(std::vector<EvaluationScenario>& scenarios, const std::string& w
 
 std::span<const EvaluationTrace> evaluation_traces() { return kTraces; }
 
-std::vector<EvaluationScenario> evaluation_scenarios() {
+std::vector<EvaluationScenario> evaluation_scenarios(bool quick) {
   std::vector<EvaluationScenario> scenarios;
   for (const char* workload : {"mooncake", "azure"}) {
+    if (quick && std::string_view{workload} == "mooncake") continue;
     add_start_ups(scenarios, workload);
     add_faults(scenarios, workload);
   }
@@ -130,34 +166,54 @@ std::vector<EvaluationScenario> evaluation_scenarios() {
 
 core::Duration scored_from(core::Duration start_up) { return 2 * start_up + std::chrono::minutes{3}; }
 
-core::Result<configuration::Configuration> settings_of(const EvaluationTrace& trace, const EvaluationScope& scope) {
-  configuration::Configuration settings = base_settings(scope);
-  settings.traces.names = {path_of(trace, scope)};
-  settings.traces.rate_scale.factor = trace.rate_scale;
-  if (trace.spread > core::Duration{}) settings.traces.rate_scale.spread = trace.spread;
-  settings.run.pools.front().start_up = trace.start_up;
-  settings.score_from = scored_from(trace.start_up);
+const EvaluationTrace* find_trace(std::string_view name) {
+  const auto* found = std::find_if(kTraces.begin(), kTraces.end(), [&](const auto& each) { return each.name == name; });
+  return found == kTraces.end() ? nullptr : found;
+}
+
+core::Result<configuration::Configuration> settings_of_flags(std::string_view flags) {
+  std::vector<std::string> words;
+  for (std::size_t at = 0; at < flags.size();) {
+    const std::size_t space = std::min(flags.find(' ', at), flags.size());
+    if (space > at) words.emplace_back(flags.substr(at, space - at));
+    at = space + 1;
+  }
+  Configuration settings;
+  const options::Table table = configuration_table(settings);
+  const options::Usage usage{"replay", {}, {}, false, options::flags_of(table, replay_groups()), {}};
+  auto given = options::parse_words(usage, words);
+  if (!given) return tl::make_unexpected(given.error());
+  const auto loaded = load(settings, table, {{}, {}, std::move(given->flags)});
+  if (!loaded) return tl::make_unexpected(loaded.error().front());
+  return settings;
+}
+
+core::Result<configuration::Configuration> settings_of(const EvaluationTrace& trace, const EvaluationScope& scope,
+                                                       std::string_view more_flags) {
+  auto settings = base_settings(scope, fmt::format("{} {}", trace.flags, more_flags));
+  if (!settings) return settings;
+  settings->traces.names = {path_of(trace, scope)};
+  settings->traces.rate_scale.factor = trace.rate_scale;
+  if (trace.spread > core::Duration{}) settings->traces.rate_scale.spread = trace.spread;
+  for (simulation::PoolSpec& pool : settings->run.pools) pool.start_up = trace.start_up;
+  settings->score_from = scored_from(trace.start_up);
   if (scope.quick && trace.day_long) {
-    const auto whole = workload::read_workload(settings.traces.names.front(), {});
+    const auto whole = workload::read_workload(settings->traces.names.front(), {});
     if (!whole) return tl::make_unexpected(whole.error());
-    settings.traces.read.from = busiest_window(*whole, trace.quick_window);
-    settings.traces.read.to = settings.traces.read.from + trace.quick_window;
+    settings->traces.read.from = busiest_window(*whole, trace.quick_window);
+    settings->traces.read.to = settings->traces.read.from + trace.quick_window;
   }
   return settings;
 }
 
 core::Result<configuration::Configuration> settings_of(const EvaluationScenario& scenario,
                                                        const EvaluationScope& scope) {
-  configuration::Configuration settings = base_settings(scope);
-  settings.traces.names = {scenario.workload};
-  for (const EvaluationTrace& trace : kTraces) {
-    if (trace.name != scenario.workload) continue;
-    auto of_trace = settings_of(trace, scope);
-    if (!of_trace) return of_trace;
-    settings = *std::move(of_trace);
-  }
-  settings.policies = {"penstock"};
-  if (scenario.change) scenario.change(settings);
+  const EvaluationTrace* trace = find_trace(scenario.workload);
+  auto settings = trace == nullptr ? base_settings(scope, {}) : settings_of(*trace, scope);
+  if (!settings) return settings;
+  if (trace == nullptr) settings->traces.names = {scenario.workload};
+  settings->policies = {"penstock"};
+  if (scenario.change) scenario.change(*settings);
   return settings;
 }
 

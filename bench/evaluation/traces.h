@@ -20,10 +20,15 @@ struct EvaluationTrace {
   bool day_long = false;
   core::Duration quick_window{};  // What a quick look replays of a day.
   core::Duration start_up = std::chrono::seconds{120};
-  bool variant = false;  // See TraceEvaluation.
-  bool in_quick = true;  // A quick look has it, too.
+  bool variant = false;      // See TraceEvaluation.
+  bool in_quick = true;      // A quick look has it, too.
+  std::string_view flags{};  // Further flags of `penstock replay`, such as another engine or a second pool.
+  bool few_runs = false;     // With fewer settings and fewer peers, as a day.
+  bool three_seeds = false;  // The main rows are repeated with other seeds.
 };
 [[nodiscard]] std::span<const EvaluationTrace> evaluation_traces();
+// Null if there is none of this name.
+[[nodiscard]] const EvaluationTrace* find_trace(std::string_view name);
 
 struct EvaluationScenario {
   std::string workload;                                       // A trace's name, or "synthetic:…".
@@ -31,7 +36,8 @@ struct EvaluationScenario {
   std::function<void(configuration::Configuration&)> change;  // May be empty.
   double trial_step_time_factor = 1.0;  // Factor in the planner's model; the simulated world keeps its own.
 };
-[[nodiscard]] std::vector<EvaluationScenario> evaluation_scenarios();
+// A quick look leaves out those of one trace.
+[[nodiscard]] std::vector<EvaluationScenario> evaluation_scenarios(bool quick = false);
 
 struct EvaluationScope {
   std::string folder;  // Folder of the traces.
@@ -39,9 +45,14 @@ struct EvaluationScope {
   std::uint32_t jobs = 0;
 };
 
-// What every policy runs under on this trace. Errors: a file that cannot be read.
+// Flags of `penstock replay`, separated by spaces: "--router live --wake-time 8s". Errors: those of the flags.
+[[nodiscard]] core::Result<configuration::Configuration> settings_of_flags(std::string_view flags);
+
+// What every policy runs under on this trace. `more_flags` override those of the trace. Errors: a file that cannot be
+// read, and invalid flags.
 [[nodiscard]] core::Result<configuration::Configuration> settings_of(const EvaluationTrace& trace,
-                                                                     const EvaluationScope& scope);
+                                                                     const EvaluationScope& scope,
+                                                                     std::string_view more_flags = {});
 // Of a scenario, with the policy under test alone.
 [[nodiscard]] core::Result<configuration::Configuration> settings_of(const EvaluationScenario& scenario,
                                                                      const EvaluationScope& scope);

@@ -48,6 +48,14 @@ struct EppSignals {
   double kv_usage = 0.0;               // Sum of the shares of all replicas.
 };
 
+// The picker counts the prompt tokens that the cache of the chosen endpoint does not hold. Of those that wait in an
+// engine, this is taken to be the share of all its prompts so far.
+double uncached_share(const signals::EngineSample& sample) {
+  const double prompts = static_cast<double>(sample.prompt_tokens_total.value_or(0));
+  const double hits = static_cast<double>(sample.prefix_hit_tokens_total.value_or(0));
+  return prompts > 0.0 ? 1.0 - std::min(1.0, hits / prompts) : 1.0;
+}
+
 EppSignals signals_of(core::Instant now, const PoolObservation& pool) {
   EppSignals made;
   const ReadySamples samples = ready_samples(pool, now);
@@ -60,7 +68,7 @@ EppSignals signals_of(core::Instant now, const PoolObservation& pool) {
     const double kv = sample.kv_usage().value_or(0.0);
     queued += sample.queued_requests;
     made.running += sample.running_requests;
-    made.prompt_tokens += queued_prompt_tokens(sample, mean_prompt);
+    made.prompt_tokens += queued_prompt_tokens(sample, mean_prompt) * uncached_share(sample);
     made.prompt_tokens += static_cast<double>(sample.inflight_prefill_tokens.value_or(0));
     made.kv_usage += kv;
     load += std::max<double>(sample.queued_requests, kLlmdQueueThreshold * kv / kLlmdKvThreshold);

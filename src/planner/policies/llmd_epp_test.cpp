@@ -136,6 +136,17 @@ TEST(LlmdTokenAware, PromptsInSecondsOfWorkGrowItByOnePodInThreeMinutes) {
   EXPECT_DECISION(made.ask(15, pool_of(3, prompts(1667, 333))), 3, kLoadAboveTarget, kGrowthRate);
   EXPECT_DECISION(made.ask(180, pool_of(3, prompts(1667, 333))), 4, kLoadAboveTarget, kNone);
 }
+TEST(LlmdTokenAware, WaitingPromptsCountWithoutWhatTheCacheHolds) {
+  // Half of the prompt tokens so far were in the cache: 2 · (6,000 / 2 + 300) tokens are 6.6 s, ceil(6.6 / 1.5) = 5.
+  signals::EngineSample half = prompts(6000, 300);
+  half.prompt_tokens_total = 8000;
+  half.prefix_hit_tokens_total = 4000;
+  const PoolDecision decision = asker("llmd-token-aware").ask(0, pool_of(2, half));
+  EXPECT_DECISION(decision, 3, kLoadAboveTarget, kGrowthRate);
+  EXPECT_NEAR(decision.evidence[0].value, 6.6, 1e-12);
+  half.prefix_hit_tokens_total = 9000;  // More than there is: a contradiction counts as all.
+  EXPECT_NEAR(asker("llmd-token-aware").ask(0, pool_of(2, half)).evidence[0].value, 0.6, 1e-12);
+}
 TEST(LlmdTokenAware, OccupiedKvCachesGrowItToo) {
   // 3 · 0.95 / 0.8 = 3.56: 4.
   EXPECT_DECISION(asker("llmd-token-aware").ask(0, pool_of(3, with_kv(0.95))), 4, kLoadAboveTarget, kNone);

@@ -100,9 +100,9 @@ using PoolSteps = std::vector<ScheduleStep>;  // In the order of their times, be
 //   q = requests in front of the pool + h, r = Σ running + Σ queue - h, n = provisioned
 //   queue: max(ceil(q / 1), ceil(r / 16)); pool-saturation: max(ceil(s / 0.7), ceil(r / 16))
 //   queue-guard: d = max(q / 1, r / 16), ceil(d <= n ? d : max(d - starting, n))
-//   token-aware: max(ceil(T / (V · 1.5 s)), ceil(Σ KV use / 0.8)), T = prompt tokens that are not computed yet and V =
-//   tokens per second of one prompt of 8,192 tokens on an idle engine; a prefill pool uses the first, a decode pool the
-//   second
+//   token-aware: max(ceil(T / (V · 1.5 s)), ceil(Σ KV use / 0.8)), T = prompt tokens that are neither computed nor
+//   cached, V = tokens per second of one prompt of 8,192 tokens on an idle engine; a prefill pool uses the first, a
+//   decode pool the second
 // Each ceil(x) is n while x / n is within 10 % of 1. Then an HPA: 100 % in 15 s both ways, with windows of 300 s up and
 // down, 0 s up for queue-guard; token-aware: 1 pod in 180 s up without a window, 1 pod in 300 s down with one of 300 s.
 [[nodiscard]] std::unique_ptr<Policy> make_llmd_queue(const PolicyContext& context);
