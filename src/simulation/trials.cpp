@@ -15,7 +15,10 @@ constexpr double kSameRate = 0.02;  // a factor nearer to 1 than this changes no
 // waits for limits of a tenant or a class is no demand for replicas.
 RunOptions trial_options(RunOptions options) {
   options.faults = {};
-  for (PoolSpec& pool : options.pools) pool.min_asleep = 0;
+  for (PoolSpec& pool : options.pools) {
+    pool.min_asleep = 0;
+    pool.overflow = false;  // Each pool is sized for its own requests.
+  }
   if (options.router != routing::Strategy::kLive && !options.dispatch) return options;
   const dispatch::DispatchOptions given = options.dispatch.value_or(dispatch::DispatchOptions{});
   dispatch::DispatchOptions made = dispatch::unlimited_options();
@@ -46,15 +49,19 @@ class Trials final : public planner::FleetTrials {
   void load(const planner::TrialTraffic& traffic) override {
     workload_ = workload::Workload{};
     workload_.name = "trial";
-    workload_.tenants = {std::string{signals::kGeneralTarget}};
-    for (const signals::SegmentSlo& segment : options_.slo_segments) workload_.tenants.push_back(segment.name);
+    options_.pools_by_tenant.clear();
+    for (std::uint32_t pool = 0; pool < own_pools(); ++pool) {
+      workload_.tenants.emplace_back(signals::kGeneralTarget);
+      for (const signals::SegmentSlo& segment : options_.slo_segments) workload_.tenants.push_back(segment.name);
+      if (own_pools() > 1) options_.pools_by_tenant.resize(workload_.tenants.size(), pool);
+    }
     workload_.block_tokens = options_.pools.front().engine.block_tokens;
     core::Instant start = traffic.from.value_or(core::kNever);
     if (!traffic.from)
       for (const auto& request : traffic.requests) start = std::min(start, request.arrival);
     for (const auto& recent : traffic.requests) {
       add(std::max(start, recent.arrival) - start, recent.input_tokens, recent.output_tokens, recent.block_ids,
-          recent.target);
+          tenant_of(recent));
       // Without an objective for its end, it is judged as if it were streamed: its replica needs the same capacity.
       const signals::SloTarget& target =
           recent.target == 0 ? options_.slo : options_.slo_segments[recent.target - 1U].target;
@@ -104,11 +111,23 @@ class Trials final : public planner::FleetTrials {
   }
 
  private:
+  // Pools that have requests of their own.
+  [[nodiscard]] std::uint32_t own_pools() const {
+    return std::max<std::uint32_t>(1, static_cast<std::uint32_t>(pool_rules(options_.pools).size()));
+  }
+
+  // The tenants of a trial stand for the targets of the requests of each pool.
+  template <class Request>
+  [[nodiscard]] std::uint32_t tenant_of(const Request& request) const {
+    const std::uint32_t pool = std::min<std::uint32_t>(request.pool, own_pools() - 1);
+    return pool * static_cast<std::uint32_t>(options_.slo_segments.size() + 1) + request.target;
+  }
+
   void add(core::Duration at, std::uint32_t input_tokens, std::uint32_t output_tokens,
-           std::span<const std::uint32_t> block_ids, std::uint8_t target) {
+           std::span<const std::uint32_t> block_ids, std::uint32_t tenant) {
     workload::Request request;
     request.arrival = core::kStart + at;
-    request.tenant = target;
+    request.tenant = tenant;
     request.input_tokens = input_tokens;
     request.output_tokens = std::clamp(room_for(input_tokens), 1U, std::max(1U, output_tokens));
     request.first_block = static_cast<std::uint32_t>(workload_.block_ids.size());
@@ -128,7 +147,7 @@ class Trials final : public planner::FleetTrials {
       if (room_for(running.context_tokens) < 2 || running.output_tokens == 0) continue;
       std::span<const std::uint32_t> block_ids = running.block_ids;
       for (share += traffic.running_factor; share >= 1.0; share -= 1.0) {
-        add({}, running.context_tokens, running.output_tokens + 1, block_ids, running.target);
+        add({}, running.context_tokens, running.output_tokens + 1, block_ids, tenant_of(running));
         block_ids = {};  // Another copy has a prompt of its own.
       }
     }
@@ -136,14 +155,16 @@ class Trials final : public planner::FleetTrials {
     workload_.requests.insert(workload_.requests.end(), arriving.begin(), arriving.end());
   }
 
-  // Longest output after this prompt that every pool can hold.
+  // Longest output after this prompt that every pool can hold, or one of several aggregated pools.
   [[nodiscard]] std::uint32_t room_for(std::uint32_t input_tokens) const {
-    std::uint64_t room = UINT32_MAX;
+    const bool one_is_enough = own_pools() > 1;
+    std::uint64_t room = one_is_enough ? 0 : UINT32_MAX;
     for (const PoolSpec& pool : options_.pools) {
       const std::uint64_t blocks =
           pool.engine.kv_blocks - std::min(pool.engine.kv_blocks, pool.engine.watermark_blocks());
       const std::uint64_t tokens = blocks * pool.engine.block_tokens;
-      room = std::min(room, tokens > input_tokens ? tokens - input_tokens : 0);
+      const std::uint64_t left = tokens > input_tokens ? tokens - input_tokens : 0;
+      room = one_is_enough ? std::max(room, left) : std::min(room, left);
     }
     return static_cast<std::uint32_t>(room);
   }
