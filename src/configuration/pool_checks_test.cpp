@@ -1,6 +1,10 @@
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <sstream>
+
 #include "configuration/configuration_testing.h"
+#include "core/source_root_testing.h"
 
 namespace penstock::configuration {
 namespace {
@@ -66,6 +70,16 @@ TEST(PoolChecks, ContradictionsHaveTheirPlace) {
   EXPECT_EQ(problems("frontier: 2..4\npools:\n  - {name: a, prompt_max: 1}\n  - {name: b, prompt_max: 2}\n"
                      "  - {name: c}\n"),
             "p.yaml:1:11: frontier: needs one or two pools, there are 3\n");
+}
+
+TEST(PoolChecks, TheExampleOfTheDocumentationIsValid) {
+  std::ifstream file{core::testing::source_root() / "docs/examples/pools.yaml"};
+  std::stringstream content;
+  content << file.rdbuf();
+  const Configuration made = loaded(content.str());
+  ASSERT_EQ(made.run.pools.size(), 3U);
+  EXPECT_EQ(made.gateway.options.dispatch.pools.size(), 3U);
+  EXPECT_NE(made.run.pools[1].step_time_model, made.run.pools[2].step_time_model);
 }
 
 }  // namespace

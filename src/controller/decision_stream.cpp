@@ -57,8 +57,8 @@ DecisionStream::DecisionStream(decision::Policy& policy, DecisionStreamOptions o
       traffic_({.memory = memory_,
                 .slo = options_.slo,
                 .disaggregated = has_decode_pool(options_.pools),
-                .pools = signals::served_by(options_.pools),
-                .model = options_.model}),
+                .model = options_.model,
+                .pools = signals::served_by(options_.pools)}),
       pools_(options_.pools.size()) {
   loop_.record_every_hold();
 }

@@ -106,10 +106,8 @@ PlannerDaemon::~PlannerDaemon() {
 
 TrafficOptions PlannerDaemon::traffic_options() const {
   const core::Duration memory = std::max(policy_->memory(), kMemoryLeast);
-  TrafficOptions made{.memory = memory, .slo = options_.slo, .disaggregated = is_disaggregated(options_)};
+  TrafficOptions made{memory, 100'000, options_.slo, is_disaggregated(options_), options_.model, token_costs_.since()};
   made.pools = signals::served_by(options_.pools);
-  made.model = options_.model;
-  made.tokens_from = token_costs_.since();
   return made;
 }
 

@@ -28,9 +28,9 @@ struct TrafficOptions {
   std::size_t requests_max = 100'000;
   signals::SloPolicy slo;
   bool disaggregated = false;
-  std::vector<signals::RequestSelector> pools{};  // What several aggregated pools serve; empty if there is only one.
   std::string model;                              // Requests for other models are left out; empty for all models.
   core::Instant tokens_from = core::kStart;       // Tokens of requests that ended later are counted by tenant.
+  std::vector<signals::RequestSelector> pools{};  // What several aggregated pools serve; empty if there is only one.
 };
 
 // Tokens of the completed requests of a tenant, and of those of them that missed no SLO.

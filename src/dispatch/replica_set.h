@@ -170,10 +170,10 @@ class ReplicaSet {
     std::array<std::vector<std::uint32_t>, 3> groups{};  // Indexed by role; one for each pool.
     // Groups of other models with replicas that serve this one, too. Indexed by role.
     std::array<std::vector<std::uint32_t>, 3> shared{};
-    std::uint64_t key_salt = 0;   // Of an adapter; 0: its KV is that of the model of its replicas.
-    PoolContexts context_tokens;  // That its replicas report.
-    bool stays_known = false;     // It is configured, or was the model of a replica.
-    bool listed = false;          // A replica serves it.
+    std::uint64_t key_salt = 0;     // Of an adapter; 0: its KV is that of the model of its replicas.
+    PoolContexts context_tokens{};  // That its replicas report.
+    bool stays_known = false;       // It is configured, or was the model of a replica.
+    bool listed = false;            // A replica serves it.
   };
 
   [[nodiscard]] routing::PickingStrategy& strategy(std::uint32_t slot) {

@@ -75,7 +75,7 @@ TEST(Pools, SeparateShortPromptsKeepATtftThatOnePoolOfTheSameSizeMisses) {
 }
 
 TEST(Pools, EachPoolHasItsOwnEngineAndPrice) {
-  std::vector<PoolSpec> pools = split_pools(2, 1);
+  std::vector<PoolSpec> pools = split_pools(2, 3);
   pools[0].price_per_gpu_hour = 1.0;
   pools[1].price_per_gpu_hour = 4.0;
   pools[1].gpus_per_replica = 2;
@@ -83,8 +83,8 @@ TEST(Pools, EachPoolHasItsOwnEngineAndPrice) {
   const decision::RunResult result = run_ok(short_and_long(500, 5), live_options(pools));
   EXPECT_EQ(result.completed, 500U);
   const double hours = result.duration_s / 3600.0;
-  EXPECT_NEAR(result.gpu_hours, hours * (2 + 2), 1e-9);
-  EXPECT_NEAR(result.cost, hours * (2 * 1.0 + 2 * 4.0), 1e-9);
+  EXPECT_NEAR(result.gpu_hours, hours * (2 + 6), 1e-9);
+  EXPECT_NEAR(result.cost, hours * (2 * 1.0 + 6 * 4.0), 1e-9);
 }
 
 // 1,600 tokens of KV cache: what a pool cannot hold goes to the next one, or nowhere.
@@ -170,6 +170,9 @@ TEST(Pools, TrialsServeEachPoolsRequestsWithItsReplicas) {
   trials->load({requests, 1.0});
   EXPECT_LT(attainment(3, 1), 0.5) << "the pool that a request had counts";
   EXPECT_GT(attainment(1, 4), 0.99);
+  trials->load({requests, 1.5});
+  EXPECT_LT(attainment(4, 1), 0.5) << "at another rate, too";
+  EXPECT_GT(attainment(1, 6), 0.99);
 }
 
 TEST(Pools, ThePlannerScalesEachPoolByItsOwnRequests) {

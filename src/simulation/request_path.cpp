@@ -30,7 +30,7 @@ std::vector<std::uint32_t> named_blocks(const workload::Workload& workload, cons
 void describe_for_pools(const workload::Request& shape, const Fleet& fleet, const RunOptions& options,
                         dispatch::RequestInfo& info) {
   if (fleet.has_pool_rules() && !fleet.fits_all(shape)) info.max_tokens = shape.output_tokens;
-  if (!options.pools_by_tenant.empty()) info.pool = options.pools_by_tenant[shape.tenant];
+  if (options.pools_by_priority) info.pool = static_cast<std::uint32_t>(std::max<std::int8_t>(0, shape.priority));
 }
 
 }  // namespace

@@ -62,8 +62,7 @@ struct RunOptions {
   // Earlier arrivals are served and not counted, and neither are the GPU time and the changes before this time. The
   // series covers the whole run.
   core::Instant judged_from = core::kStart;
-  // Of trials: the own pool of the requests of each tenant, instead of what the rules say. Empty: the rules.
-  std::vector<std::uint32_t> pools_by_tenant;
+  bool pools_by_priority = false;             // Of trials: the priority of a request is the index of its own pool.
   bool details = true;                        // false: counts and shares alone, no series, percentiles, segments …
   core::Instant judged_until = core::kNever;  // … and then of arrivals before this time, at whose end the run ends
   std::uint32_t running = 0;                  // so many of the first requests decode from the start: their KV is there

@@ -42,6 +42,7 @@ class Trials final : public planner::FleetTrials {
     if (trials.step_time_factor != 1.0)
       for (auto& profile : profiles_) profile = engine::slowed(profile, trials.step_time_factor);
     correct({});
+    options_.pools_by_priority = own_pools() > 1;
     options_.progress = nullptr;
     options_.details = false;
   }
@@ -49,19 +50,15 @@ class Trials final : public planner::FleetTrials {
   void load(const planner::TrialTraffic& traffic) override {
     workload_ = workload::Workload{};
     workload_.name = "trial";
-    options_.pools_by_tenant.clear();
-    for (std::uint32_t pool = 0; pool < own_pools(); ++pool) {
-      workload_.tenants.emplace_back(signals::kGeneralTarget);
-      for (const signals::SegmentSlo& segment : options_.slo_segments) workload_.tenants.push_back(segment.name);
-      if (own_pools() > 1) options_.pools_by_tenant.resize(workload_.tenants.size(), pool);
-    }
+    workload_.tenants = {std::string{signals::kGeneralTarget}};
+    for (const signals::SegmentSlo& segment : options_.slo_segments) workload_.tenants.push_back(segment.name);
     workload_.block_tokens = options_.pools.front().engine.block_tokens;
     core::Instant start = traffic.from.value_or(core::kNever);
     if (!traffic.from)
       for (const auto& request : traffic.requests) start = std::min(start, request.arrival);
     for (const auto& recent : traffic.requests) {
       add(std::max(start, recent.arrival) - start, recent.input_tokens, recent.output_tokens, recent.block_ids,
-          tenant_of(recent));
+          recent.target, recent.pool);
       // Without an objective for its end, it is judged as if it were streamed: its replica needs the same capacity.
       const signals::SloTarget& target =
           recent.target == 0 ? options_.slo : options_.slo_segments[recent.target - 1U].target;
@@ -116,18 +113,13 @@ class Trials final : public planner::FleetTrials {
     return std::max<std::uint32_t>(1, static_cast<std::uint32_t>(pool_rules(options_.pools).size()));
   }
 
-  // The tenants of a trial stand for the targets of the requests of each pool.
-  template <class Request>
-  [[nodiscard]] std::uint32_t tenant_of(const Request& request) const {
-    const std::uint32_t pool = std::min<std::uint32_t>(request.pool, own_pools() - 1);
-    return pool * static_cast<std::uint32_t>(options_.slo_segments.size() + 1) + request.target;
-  }
-
   void add(core::Duration at, std::uint32_t input_tokens, std::uint32_t output_tokens,
-           std::span<const std::uint32_t> block_ids, std::uint32_t tenant) {
+           std::span<const std::uint32_t> block_ids, std::uint8_t target, std::uint8_t pool) {
     workload::Request request;
     request.arrival = core::kStart + at;
-    request.tenant = tenant;
+    request.tenant = target;
+    // All requests of a pool have the same priority, so that it changes nothing in the engines.
+    request.priority = static_cast<std::int8_t>(std::min<std::uint32_t>(pool, own_pools() - 1));
     request.input_tokens = input_tokens;
     request.output_tokens = std::clamp(room_for(input_tokens), 1U, std::max(1U, output_tokens));
     request.first_block = static_cast<std::uint32_t>(workload_.block_ids.size());
@@ -147,7 +139,7 @@ class Trials final : public planner::FleetTrials {
       if (room_for(running.context_tokens) < 2 || running.output_tokens == 0) continue;
       std::span<const std::uint32_t> block_ids = running.block_ids;
       for (share += traffic.running_factor; share >= 1.0; share -= 1.0) {
-        add({}, running.context_tokens, running.output_tokens + 1, block_ids, tenant_of(running));
+        add({}, running.context_tokens, running.output_tokens + 1, block_ids, running.target, running.pool);
         block_ids = {};  // Another copy has a prompt of its own.
       }
     }
