@@ -221,7 +221,7 @@ core::Result<std::unique_ptr<controller::Fleet>> open_observed_fleet(const confi
   controller::ObservedFleetOptions observed;
   observed.model = run.model;
   observed.engines = std::move(watch);
-  for (const simulation::PoolSpec& pool : run.pools) observed.pools.push_back(pool.role);
+  for (const simulation::PoolSpec& pool : run.pools) observed.pools.push_back({pool.role, pool.name});
   if (!made.planner.dynamo_discovery.empty()) {
     auto source = controller::DynamoDiscovery::parse(made.planner.dynamo_discovery);
     if (!source) {

@@ -265,6 +265,7 @@ void settle_gateway(Configuration& made, Reading& reading) {
     reading.report("gateway.admission.kv_reject",
                    fmt::format("must be at least kv_throttle ({}), is {}", pressure.kv_throttle, pressure.kv_reject));
   check_overload(setup, reading);
+  setup.options.dispatch.pools = simulation::pool_rules(made.run.pools);
   // If the file has tenants, requests need a key by default.
   if (!setup.tenants.empty() && !reading.given("gateway.anonymous")) setup.options.anonymous = false;
   setup.options.dispatch.slo = {made.run.slo, made.run.slo_goal, made.run.slo_segments};

@@ -107,15 +107,16 @@ void settle_roles(Configuration& made, Reading& reading) {
   const auto prefill = with_role(signals::Role::kPrefill);
   const auto decode = with_role(signals::Role::kDecode);
   const std::string where = reading.first_given({"pools[0]", "pools"});
+  check_pool_rules(made, reading);
   if (prefill == 0 && decode == 0) {
-    if (pools.size() != 1)
-      reading.report(where, fmt::format("one aggregated pool is simulated at a time, there are {}", pools.size()));
+    if (pools.size() > 2 && !made.frontier.empty())
+      reading.report("frontier", fmt::format("needs one or two pools, there are {}", pools.size()));
   } else if (prefill != 1 || decode != 1 || pools.size() != 2) {
     reading.report(where,
                    fmt::format("a disaggregated deployment has one prefill and one decode pool, this one has {} "
                                "prefill, {} decode and {} aggregated",
                                prefill, decode, with_role(signals::Role::kAggregated)),
-                   "give each pool its role");
+                   "give each pool its role; several aggregated pools take no others beside them");
   } else if (pools[0].name == pools[1].name) {
     reading.report("pools[1].name", fmt::format("two pools are called {}", quote(pools[1].name)));
   } else if (!made.frontier.empty() && made.frontier.first < 2) {
@@ -170,7 +171,7 @@ void check_blocks(const Configuration& made, Reading& reading) {
   for (std::size_t i = 1; i < made.run.pools.size(); ++i)
     if (const std::uint32_t other = made.run.pools[i].engine.block_tokens; other != block)
       reading.report(path_in_pool(reading, prefix_of_pool(i), "engine.block_size"),
-                     fmt::format("must be the same in both pools, is {} and {}", block, other));
+                     fmt::format("must be the same in all pools, is {} and {}", block, other));
 }
 
 void check_outputs(const OutputOptions& output, Reading& reading) {

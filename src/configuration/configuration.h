@@ -153,6 +153,8 @@ inline constexpr std::string_view kSchedule = "schedule";  // Followed by a colo
 void settle(Configuration& configuration, options::Reading& reading);
 void settle_planner(Configuration& configuration, options::Reading& reading);
 void settle_gateway(Configuration& configuration, options::Reading& reading);
+// Reports contradictions between the requests that several aggregated pools serve.
+void check_pool_rules(const Configuration& made, options::Reading& reading);
 // Reports overload policies of classes and tenants that contradict each other or have no effect.
 void check_overload(const GatewaySetup& setup, options::Reading& reading);
 // Sets the GPUs of a replica from the parallelism of a roofline, and reports a number at `path` that contradicts it.

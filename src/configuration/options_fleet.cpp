@@ -8,14 +8,27 @@ namespace {
 using namespace options;
 
 constexpr std::uint32_t kBlocksMax = 100'000'000;
-constexpr std::size_t kPoolsMax = 64;
 constexpr std::size_t kFaultEventsMax = 1000;
 constexpr std::string_view kTpot = "write itl, the mean gap between the tokens of a request";
+
+void add_selector(Table& table, signals::RequestSelector& selector) {
+  table.add({"class", "", "requests of this class: interactive or batch"},
+            text_choice(selector.traffic_class, {"interactive", "batch"}));
+  table.add({"tenant", "", "requests of this tenant"}, text(selector.tenant));
+  table.add({"prompt_min", "", "requests whose prompt has so many tokens or more"},
+            count(selector.prompt_min, 0, 1'000'000'000));
+  table
+      .add({"prompt_max", "", "requests whose prompt has so many tokens or fewer"},
+           count(selector.prompt_max, 0, 1'000'000'000))
+      .by_default("");
+}
 
 void add_pool_names(Table& table, simulation::PoolSpec& pool) {
   table.add({"name", "", "name of the pool in reports; by default its role"}, text(pool.name));
   table.add({"role", "", "aggregated, or one pool with prefill and one with decode"},
             choice(pool.role, {signals::Role::kAggregated, signals::Role::kPrefill, signals::Role::kDecode}));
+  add_selector(table, pool.serves);
+  table.add({"overflow", "", "its requests may go to a pool that would answer clearly sooner"}, boolean(pool.overflow));
   table.add({"kubernetes", "",
              "object that `penstock plan --engines kubernetes` scales: deployment/NAME, statefulset/NAME, "
              "leaderworkerset/NAME, dynamographdeploymentscalingadapter/NAME, dynamographdeployment/NAME/COMPONENT, or "
@@ -26,15 +39,7 @@ void add_pool_names(Table& table, simulation::PoolSpec& pool) {
 void add_segment(Table& table, signals::SegmentSlo& segment) {
   table.add({"name", "", "name of the segment in reports"}, text(segment.name)).required();
   table.add({"model", "", "requests for this model"}, text(segment.model));
-  table.add({"class", "", "requests of this class: interactive or batch"},
-            text_choice(segment.traffic_class, {"interactive", "batch"}));
-  table.add({"tenant", "", "requests of this tenant"}, text(segment.tenant));
-  table.add({"prompt_min", "", "requests whose prompt has so many tokens or more"},
-            count(segment.prompt_min, 0, 1'000'000'000));
-  table
-      .add({"prompt_max", "", "requests whose prompt has so many tokens or fewer"},
-           count(segment.prompt_max, 0, 1'000'000'000))
-      .by_default("");
+  add_selector(table, segment);
   table.add({"ttft", "", "longest time to first token"}, duration_above_zero(segment.target.ttft))
       .by_default("slo.ttft");
   table.add({"itl", "", "longest mean gap between the tokens of a request"}, duration_above_zero(segment.target.itl))
@@ -282,8 +287,9 @@ void add_fleet(Table& table, Configuration& made) {
             text(made.run.model));
   add_pool(table, made.pool);
   table.list<simulation::PoolSpec>(
-      {"pools", "--pool", "a pool, as role=prefill,replicas=2,max_replicas=8; once for each pool"}, made.run.pools,
-      kPoolsMax,
+      {"pools", "--pool",
+       "a pool, as role=prefill,replicas=2,max_replicas=8 or name=short,prompt_max=4000; once for each pool"},
+      made.run.pools, dispatch::kPoolsMax,
       [](Table& rows, simulation::PoolSpec& pool) {
         rows.group("Fleet");
         add_pool_names(rows, pool);

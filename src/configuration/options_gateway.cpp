@@ -110,6 +110,7 @@ void add_replica(Table& table, gateway::NamedReplica& replica) {
   table.add({"url", "", "URL of the replica, http://host:port"}, text(replica.url)).required();
   table.add({"model", "", "model that the replica serves; by default the gateway requests its name from the replica"},
             text(replica.model));
+  table.add({"pool", "", "pool that the replica belongs to, by the name in `pools`"}, text(replica.pool));
   table.add({"role", "", "aggregated, prefill or decode"},
             choice(replica.role, {signals::Role::kAggregated, signals::Role::kPrefill, signals::Role::kDecode}));
   table.add({"weight", "", "share of the traffic relative to the others"}, number(replica.weight, 0.01, 100.0));
@@ -164,8 +165,8 @@ void add_replicas(Table& table, GatewaySetup& setup) {
   table.add({"gateway.kubernetes.selector", "", "label selector of the pods that are the replicas, such as app=vllm"},
             text(pods.selector));
   table.add({"gateway.kubernetes.service", "",
-             "name of a Service whose endpoints are the replicas; with a selector, its pods add roles and the marks of "
-             "planners"},
+             "name of a Service whose endpoints are the replicas; with a selector, its pods add roles, pools and "
+             "the marks of planners"},
             text(pods.service));
   table.add(
       {"gateway.kubernetes.port_name", "",
@@ -176,6 +177,9 @@ void add_replicas(Table& table, GatewaySetup& setup) {
             text(pods.in_namespace));
   table.add({"gateway.kubernetes.port", "", "port of the engine in each of these pods"},
             count(pods.port, 1, UINT16_MAX));
+  table.add({"gateway.kubernetes.pool_label", "",
+             "label of a pod that names its pool in `pools`; a pod without it belongs to the pool default"},
+            text(pods.pool_label));
   table.add({"gateway.kubernetes.kubeconfig", "",
              "file that says how to reach the API server; by default that of KUBECONFIG, the service account of the "
              "gateway's own pod, or ~/.kube/config"},

@@ -57,7 +57,8 @@ DecisionStream::DecisionStream(decision::Policy& policy, DecisionStreamOptions o
       traffic_({.memory = memory_,
                 .slo = options_.slo,
                 .disaggregated = has_decode_pool(options_.pools),
-                .model = options_.model}),
+                .model = options_.model,
+                .pools = signals::served_by(options_.pools)}),
       pools_(options_.pools.size()) {
   loop_.record_every_hold();
 }
@@ -259,12 +260,7 @@ signals::Observation DecisionStream::observe(const ObservationLine& line) {
     pool.unrouted_requests = from.waiting;
     fill_replicas(from, pools_[i], pool, line.at);
   }
-  const auto decode = std::find_if(seen.pools.begin(), seen.pools.end(),
-                                   [](const auto& pool) { return pool.role == signals::Role::kDecode; });
-  const auto entry = std::find_if(seen.pools.begin(), seen.pools.end(),
-                                  [](const auto& pool) { return pool.role != signals::Role::kDecode; });
-  if (knows_requests_ && entry != seen.pools.end())
-    traffic_.fill(*entry, decode == seen.pools.end() ? nullptr : &*decode, line.at);
+  if (knows_requests_) traffic_.fill(seen.pools, line.at);
   for (std::size_t i = 0; i < seen.pools.size(); ++i) {
     const ObservedPool& from = pool_of(line, i);
     if (from.last_minute) seen.pools[i].last_minute = *from.last_minute;

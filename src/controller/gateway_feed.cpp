@@ -170,10 +170,19 @@ core::Result<GatewayState> read_overview(std::string_view json) {
   const Document& queue = reader.member(*parsed, "queue");
   const Document& models = reader.member(queue, "models");
   if (!models.is_array()) reader.fail("a list of models");
-  for (const Document& model : models)
-    state.waiting_by_model[reader.text(reader.member(model, "model"))] = {
-        reader.count<std::uint32_t>(reader.member(model, "waiting_for_room")),
-        reader.seconds(reader.member(model, "oldest_s"))};
+  const auto waiting = [&](const Document& of) {
+    return GatewayWaiting{reader.count<std::uint32_t>(reader.member(of, "waiting_for_room")),
+                          reader.seconds(reader.member(of, "oldest_s"))};
+  };
+  for (const Document& model : models) {
+    const std::string name = reader.text(reader.member(model, "model"));
+    state.waiting_by_model[name] = waiting(model);
+    if (!model.contains("pools")) continue;
+    const Document& pools = reader.member(model, "pools");
+    if (!pools.is_array()) reader.fail("a list of pools");
+    for (const Document& pool : pools)
+      state.waiting_by_pool[{name, reader.text(reader.member(pool, "pool"))}] = waiting(pool);
+  }
   state.refused_total = reader.count<std::uint64_t>(reader.member(*parsed, "refused_total"));
   if (reader.error()) return tl::make_unexpected(*std::move(reader.error()));
   state.json = json;
@@ -203,13 +212,18 @@ core::Result<std::vector<GatewayPrefix>> read_prefixes(std::string_view json) {
   return all;
 }
 
-GatewayWaiting GatewayState::waiting_for(std::string_view model) const {
+GatewayWaiting GatewayState::waiting_for(std::string_view model, std::string_view pool) const {
   GatewayWaiting sum;
-  for (const auto& [name, waiting] : waiting_by_model) {
-    if (!model.empty() && name != model) continue;
+  const auto add = [&](std::string_view name, const GatewayWaiting& waiting) {
+    if (!model.empty() && name != model) return;
     sum.requests += waiting.requests;
     sum.oldest_s = std::max(sum.oldest_s, waiting.oldest_s);
-  }
+  };
+  if (pool.empty())
+    for (const auto& [name, waiting] : waiting_by_model) add(name, waiting);
+  else
+    for (const auto& [of, waiting] : waiting_by_pool)
+      if (of.second == pool) add(of.first, waiting);
   return sum;
 }
 

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/result.h"
@@ -61,11 +62,13 @@ struct GatewayState {
   double now_s = 0.0;
   std::map<std::string, GatewayReplica> replicas;          // by id
   std::map<std::string, GatewayWaiting> waiting_by_model;  // Models with waiting requests.
+  // By model and pool, where the gateway has several aggregated pools.
+  std::map<std::pair<std::string, std::string>, GatewayWaiting> waiting_by_pool;
   std::uint64_t refused_total = 0;
   std::string json;  // The whole document, for the dashboard.
 
-  // Requests that wait for a model; empty: for all models.
-  [[nodiscard]] GatewayWaiting waiting_for(std::string_view model) const;
+  // Requests that wait for a model, and whose own pool this is; empty: for all models, for all pools.
+  [[nodiscard]] GatewayWaiting waiting_for(std::string_view model, std::string_view pool = {}) const;
 };
 [[nodiscard]] core::Result<GatewayState> read_overview(std::string_view json);
 

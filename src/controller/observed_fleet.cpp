@@ -128,6 +128,22 @@ std::vector<std::string> ObservedFleet::workers_of(const GatewayReplica& replica
   return names;
 }
 
+std::vector<ObservedFleetOptions::ObservedPool>::const_iterator ObservedFleet::pool_of(
+    const GatewayReplica& replica) const {
+  const auto has_role = [&](const auto& pool) { return replica.role == signals::to_string(pool.role); };
+  const auto first = std::find_if(options_.pools.begin(), options_.pools.end(), has_role);
+  if (std::count_if(options_.pools.begin(), options_.pools.end(), has_role) < 2) return first;
+  return std::find_if(first, options_.pools.end(),
+                      [&](const auto& pool) { return has_role(pool) && pool.name == replica.pool; });
+}
+
+std::string ObservedFleet::no_pool_for(const GatewayReplica& replica) const {
+  for (const auto& pool : options_.pools)
+    if (replica.role == signals::to_string(pool.role))
+      return fmt::format("no pool is called {}; add such a pool, or correct the pool of the replica", replica.pool);
+  return fmt::format("no pool has the role {}; add such a pool, or correct the role of the replica", replica.role);
+}
+
 void ObservedFleet::update_gateway(const GatewayState& state, core::Instant at) {
   std::map<std::string, Known> next;
   std::vector<WatchedEngine> engines;
@@ -137,9 +153,7 @@ void ObservedFleet::update_gateway(const GatewayState& state, core::Instant at) 
     events_.log().write(logging::Event::kReplicaState, {{"replica", id}, {"from", from}, {"to", to}});
   };
   for (const auto& [id, replica] : state.replicas) {
-    const auto pool =
-        std::find_if(options_.pools.begin(), options_.pools.end(),
-                     [&listed = replica](signals::Role role) { return listed.role == signals::to_string(role); });
+    const auto pool = pool_of(replica);
     const bool ours = options_.model.empty() || replica.model == options_.model;
     if (!ours) {
       left_out.emplace(id,
@@ -149,8 +163,7 @@ void ObservedFleet::update_gateway(const GatewayState& state, core::Instant at) 
       continue;
     }
     if (pool == options_.pools.end()) {
-      left_out.emplace(id, fmt::format("no pool has the role {}; add such a pool, or correct the role of the replica",
-                                       replica.role));
+      left_out.emplace(id, no_pool_for(replica));
       continue;
     }
     Known known;

@@ -16,14 +16,19 @@
 namespace penstock::controller {
 
 struct ObservedFleetOptions {
-  std::vector<signals::Role> pools;
+  struct ObservedPool {
+    signals::Role role = signals::Role::kAggregated;
+    std::string name{};
+  };
+  std::vector<ObservedPool> pools;
   std::string model;  // replicas of other models are left out; empty: all models
   EngineWatchOptions engines{};
   std::optional<DynamoDiscovery::Source> dynamo{};    // Where Dynamo's workers behind a front end are found.
   std::string nats_server = "nats://127.0.0.1:4222";  // Of the subjects that Dynamo's discovery names.
 };
 
-// A replica of the model belongs to the first pool with its role. A replica that the gateway does not list any more is
+// A replica of the model belongs to the pool with its role; of several aggregated pools, to the one that it names. A
+// replica that the gateway does not list any more is
 // gone.
 //
 // A replica with many workers counts as so many replicas, because a pool scales by workers. Each has its part of what
@@ -57,6 +62,9 @@ class ObservedFleet final : public Fleet {
     core::Instant since;
   };
 
+  [[nodiscard]] std::vector<ObservedFleetOptions::ObservedPool>::const_iterator pool_of(
+      const GatewayReplica& replica) const;
+  [[nodiscard]] std::string no_pool_for(const GatewayReplica& replica) const;
   void report_left_out(std::map<std::string, std::string> left_out, core::Instant at);
   void set_workers(Known& known, const std::vector<std::string>& names);
   [[nodiscard]] std::vector<std::string> workers_of(const GatewayReplica& replica, bool is_front_end) const;

@@ -35,7 +35,7 @@ class ObservedFleetTest : public ::testing::Test {
   net::Loop loop;
   net::Client client{loop};
   logging::testing::CapturedLog log;
-  ObservedFleet fleet{loop, client, log, {{Role::kPrefill, Role::kDecode}, "m"}};
+  ObservedFleet fleet{loop, client, log, {{{Role::kPrefill, "prefill"}, {Role::kDecode, "decode"}}, "m"}};
   GatewayState state;
 };
 
@@ -53,6 +53,22 @@ TEST_F(ObservedFleetTest, ReplicasBelongToThePoolOfTheirRole) {
   EXPECT_EQ(seen(1).target_replicas, 2U);
   EXPECT_EQ(fleet.replicas(1).size(), 2U);
   EXPECT_FALSE(fleet.acts());
+}
+
+TEST_F(ObservedFleetTest, OfSeveralAggregatedPoolsTheReplicaNamesItsOwn) {
+  ObservedFleet pools{loop, client, log, {{{Role::kAggregated, "short"}, {Role::kAggregated, "long"}}, "m"}};
+  state.replicas = {{"a1", replica("aggregated", "serving")},
+                    {"a2", replica("aggregated", "serving")},
+                    {"a3", replica("aggregated", "serving")}};
+  state.replicas["a1"].pool = "long";
+  state.replicas["a2"].pool = "short";
+  state.replicas["a3"].pool = "elsewhere";
+  pools.update_gateway(state, kNow);
+  ASSERT_EQ(pools.replicas(0).size(), 1U);
+  EXPECT_EQ(pools.replicas(0)[0].name, "a2");
+  ASSERT_EQ(pools.replicas(1).size(), 1U);
+  EXPECT_EQ(pools.replicas(1)[0].name, "a1");
+  EXPECT_EQ(pools.left_out(), 1U);
 }
 
 TEST_F(ObservedFleetTest, AReplicaOfAnotherModelIsReportedOnceWithTheRemedy) {

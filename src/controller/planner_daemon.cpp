@@ -106,7 +106,9 @@ PlannerDaemon::~PlannerDaemon() {
 
 TrafficOptions PlannerDaemon::traffic_options() const {
   const core::Duration memory = std::max(policy_->memory(), kMemoryLeast);
-  return {memory, 100'000, options_.slo, is_disaggregated(options_), options_.model, token_costs_.since()};
+  TrafficOptions made{memory, 100'000, options_.slo, is_disaggregated(options_), options_.model, token_costs_.since()};
+  made.pools = signals::served_by(options_.pools);
+  return made;
 }
 
 void PlannerDaemon::reconfigure(DaemonOptions options, std::unique_ptr<decision::Policy> policy, bool slo_changed) {
@@ -255,17 +257,15 @@ signals::Observation PlannerDaemon::observe(core::Instant now) {
     fleet_.fill(index, made);
     add_gaps(fleet_.replicas(index), made);
   }
-  const auto role_of = [&](bool decode) {
-    return std::find_if(seen.pools.begin(), seen.pools.end(), [&](const signals::PoolObservation& pool) {
-      return (pool.role == signals::Role::kDecode) == decode;
-    });
-  };
-  const auto entry = role_of(false);
-  const auto decode = role_of(true);
-  traffic_.fill(*entry, decode == seen.pools.end() ? nullptr : &*decode, now);
-  const GatewayWaiting waits = gateway_ ? gateway_->waiting_for(options_.model) : GatewayWaiting{};
-  entry->unrouted_requests = waits.requests;
-  entry->detail->oldest_unrouted_age = core::from_seconds(waits.oldest_s);
+  traffic_.fill(seen.pools, now);
+  const bool has_own = !signals::served_by(options_.pools).empty();
+  for (signals::PoolObservation& pool : seen.pools) {
+    if (pool.role == signals::Role::kDecode) continue;
+    const GatewayWaiting waits =
+        gateway_ ? gateway_->waiting_for(options_.model, has_own ? pool.name : "") : GatewayWaiting{};
+    pool.unrouted_requests = waits.requests;
+    pool.detail->oldest_unrouted_age = core::from_seconds(waits.oldest_s);
+  }
   return seen;
 }
 

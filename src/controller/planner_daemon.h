@@ -35,7 +35,7 @@
 namespace penstock::controller {
 
 struct DaemonOptions {
-  std::vector<signals::Pool> pools;  // One aggregated pool, or one prefill and one decode pool.
+  std::vector<signals::Pool> pools;  // Aggregated pools, or one prefill and one decode pool.
   signals::SloPolicy slo;
   double kv_bytes_per_token = 131'072.0;  // For token metrics in bytes.
   std::string model;                      // The model of the requests and replicas; empty for all models.

@@ -34,7 +34,8 @@ class MeanKvUsage {
   bool all_have_capacity_ = true;
 };
 
-// Of the ready replicas: the capacity is that of the pool with the least, because each request passes every pool.
+// Of the ready replicas: the capacity is the sum of aggregated pools, and otherwise that of the pool with the least,
+// because each request passes both.
 void add_estimates(const decision::Decision& decided, const signals::Observation& seen, LivePoint& point) {
   const auto estimated = decision::forecast_point(seen.now, decided);
   if (!estimated) return;
@@ -43,8 +44,29 @@ void add_estimates(const decision::Decision& decided, const signals::Observation
   for (std::size_t pool = 0; pool < seen.pools.size() && pool < estimated->capacity_by_pool.size(); ++pool) {
     if (!estimated->capacity_by_pool[pool]) continue;
     const double capacity = *estimated->capacity_by_pool[pool] * seen.pools[pool].ready;
-    point.capacity_per_s = std::min(point.capacity_per_s.value_or(capacity), capacity);
+    if (seen.pools[pool].role == signals::Role::kAggregated)
+      point.capacity_per_s = point.capacity_per_s.value_or(0.0) + capacity;
+    else
+      point.capacity_per_s = std::min(point.capacity_per_s.value_or(capacity), capacity);
   }
+}
+
+bool is_slower(const signals::PoolObservation& pool, const signals::PoolObservation& than) {
+  return pool.last_minute.ttft.p95_ms > than.last_minute.ttft.p95_ms;
+}
+
+std::uint32_t unrouted_requests(const signals::Observation& seen) {
+  std::uint32_t sum = 0;
+  for (const signals::PoolObservation& pool : seen.pools)
+    if (pool.role != signals::Role::kDecode) sum += pool.unrouted_requests;
+  return sum;
+}
+
+void add_rates(const signals::TrafficWindow& minute, LivePoint& point) {
+  const double seconds = std::max(1.0, core::to_seconds(minute.length));
+  point.arrivals_per_s = static_cast<double>(minute.arrivals) / seconds;
+  point.input_tokens_per_s = static_cast<double>(minute.input_tokens) / seconds;
+  point.output_tokens_per_s = static_cast<double>(minute.output_tokens) / seconds;
 }
 
 }  // namespace
@@ -57,7 +79,8 @@ void PlannerDaemon::add_point() {
   MeanKvUsage kv;
   std::uint64_t prompts = 0, hits = 0;
   for (const signals::PoolObservation& pool : seen.pools) {
-    if (pool.role != signals::Role::kDecode) entry = &pool;
+    // Of several aggregated pools the page shows the latencies of the slowest one.
+    if (pool.role != signals::Role::kDecode && (entry == nullptr || is_slower(pool, *entry))) entry = &pool;
     const auto put = [&](std::vector<std::optional<std::uint32_t>>& counts, std::uint32_t replicas) {
       counts.push_back(counts_replicas() ? std::optional{replicas} : std::nullopt);
     };
@@ -76,15 +99,12 @@ void PlannerDaemon::add_point() {
     }
   }
   if (data_ != signals::DataState::kNoGateway) {
-    const double seconds = std::max(1.0, core::to_seconds(entry->last_minute.length));
-    point.arrivals_per_s = static_cast<double>(entry->last_minute.arrivals) / seconds;
-    point.input_tokens_per_s = static_cast<double>(entry->last_minute.input_tokens) / seconds;
-    point.output_tokens_per_s = static_cast<double>(entry->last_minute.output_tokens) / seconds;
+    add_rates(signals::entry_traffic(seen).last_minute, point);
     point.ttft = entry->last_minute.ttft;
     point.itl = entry->last_minute.itl;
     point.e2e = entry->last_minute.e2e;
     point.tpot = entry->last_minute.tpot;
-    point.waiting = entry->unrouted_requests;
+    point.waiting = unrouted_requests(seen);
     if (decided_) add_estimates(*decided_, seen, point);
   }
   point.kv_usage = kv.mean();

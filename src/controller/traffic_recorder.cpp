@@ -14,8 +14,14 @@ constexpr core::Duration kMeterMemory = std::chrono::seconds{50};
 
 }  // namespace
 
-TrafficRecorder::TrafficRecorder(const TrafficOptions& options)
-    : options_(options), entry_(options.slo.target.ttft), decode_(options.slo.target.ttft) {}
+TrafficRecorder::TrafficRecorder(const TrafficOptions& options) : options_(options), decode_(options.slo.target.ttft) {
+  for (std::size_t i = 0; i < std::max<std::size_t>(1, options.pools.size()); ++i)
+    entries_.emplace_back(options.slo.target.ttft);
+}
+
+TrafficRecorder::PoolTraffic& TrafficRecorder::traffic_of(const Remembered* request) {
+  return request == nullptr ? entries_.back() : entries_[request->shape.pool];
+}
 
 void TrafficRecorder::take(const TrafficPage& page, core::Instant received_at) {
   if (page.boot != boot_) {
@@ -79,8 +85,10 @@ void TrafficRecorder::arrived(const TrafficItem& item, core::Instant at) {
   request.shape.arrival = at;
   request.shape.input_tokens = std::max(1U, item.input_tokens);
   request.shape.streamed = item.streamed;
-  request.shape.target =
-      signals::target_index(options_.slo.segments, {item.model, item.traffic_class, item.tenant, item.input_tokens});
+  const signals::SloTraits traits{item.model, item.traffic_class, item.tenant, item.input_tokens};
+  request.shape.target = signals::target_index(options_.slo.segments, traits);
+  request.shape.pool = static_cast<std::uint8_t>(
+      std::min<std::size_t>(signals::first_match(options_.pools, traits), entries_.size() - 1));
   for (const std::uint64_t key : item.keys) request.blocks.push_back(block_number(key));
   request.tenant_number = tenant_number(item.tenant);
   request.batch = item.traffic_class == "batch";
@@ -88,7 +96,7 @@ void TrafficRecorder::arrived(const TrafficItem& item, core::Instant at) {
   serials_[item.request] = first_serial_ + requests_.size();
   numbers_.push_back(item.request);
   requests_.push_back(std::move(request));
-  entry_.arrived(metered(at), item.input_tokens);
+  traffic_of(&requests_.back()).meter.arrived(metered(at), item.input_tokens);
 }
 
 void TrafficRecorder::first_token(const TrafficItem& item, core::Instant at) {
@@ -105,7 +113,7 @@ void TrafficRecorder::first_token(const TrafficItem& item, core::Instant at) {
   times.transfer = core::from_milliseconds(transfer_ms);
   // The gateway does not see when an engine schedules a request.
   times.prefill = core::from_milliseconds(at_replicas_ms - transfer_ms);
-  entry_.first_token(at, item.ttft_ms, known->traits(), times);
+  traffic_of(known).meter.first_token(at, item.ttft_ms, known->traits(), times);
   if (options_.disaggregated) decode_.arrived(at, known->shape.input_tokens);
 }
 
@@ -113,16 +121,17 @@ void TrafficRecorder::ended(const TrafficItem& item, core::Instant at) {
   Remembered* known = find(item.request);
   // The request was for another model, or arrived before the first page.
   if (!options_.model.empty() && known == nullptr) return;
-  if (item.outcome == "refused") shed_.arrived(at, 0);
-  output_total_ += item.output_tokens;
-  output_.emplace_back(at, output_total_);
+  PoolTraffic& traffic = traffic_of(known);
+  if (item.outcome == "refused") traffic.shed.arrived(at, 0);
+  traffic.output_total += item.output_tokens;
+  traffic.output.emplace_back(at, traffic.output_total);
   const bool failed = item.outcome == "failed" || item.outcome == "truncated" || item.outcome == "lost";
   if (item.outcome == "completed") ++ends_.completed;
   if (item.outcome == "cancelled") ++ends_.cancelled;
   if (item.outcome == "timed_out") ++ends_.timed_out;
   if (failed) {
     ++(item.outcome == "truncated" || item.output_tokens > 0 ? ends_.truncated : ends_.failed);
-    entry_.failed(at);
+    traffic.meter.failed(at);
     if (options_.disaggregated) decode_.failed(at);
   }
   if (known == nullptr) return;
@@ -141,7 +150,7 @@ void TrafficRecorder::ended(const TrafficItem& item, core::Instant at) {
       add_gaps(item);
     }
     times.slow_client = item.itl_ms < 0.0 && item.client_ms > 0.0;
-    entry_.completed(at, known->traits(), item.output_tokens, times);
+    traffic.meter.completed(at, known->traits(), item.output_tokens, times);
     if (options_.disaggregated) decode_.completed(at, known->traits(), item.output_tokens, times);
   }
   // An answer that is not streamed has no TTFT and no ITL: only its end can be judged. Requests of clients that left
@@ -190,22 +199,34 @@ void TrafficRecorder::forget(core::Instant now) {
     numbers_.pop_front();
     ++first_serial_;
   }
-  while (output_.size() > 1 && output_[1].first + std::chrono::minutes{2} < now) output_.pop_front();
+  for (PoolTraffic& traffic : entries_)
+    while (traffic.output.size() > 1 && traffic.output[1].first + std::chrono::minutes{2} < now)
+      traffic.output.pop_front();
 }
 
-void TrafficRecorder::fill(signals::PoolObservation& entry, signals::PoolObservation* decode, core::Instant now) {
-  const auto put = [&](signals::PoolObservation& pool, const signals::RequestMeter& meter) {
-    meter.read(pool, now, tenants_);
-    pool.output_tokens_total = output_total_;
-    std::uint64_t before = output_.empty() ? output_total_ : 0;
-    for (const auto& [at, total] : output_)
-      if (at + pool.last_minute.length <= now) before = total;
-    pool.last_minute.output_tokens = output_total_ - before;
-  };
-  put(entry, entry_);
-  entry.detail->shed = shed_.window(now).arrivals;
-  entry.detail->first_tokens.queue_in_prefill = true;
-  if (decode != nullptr) put(*decode, decode_);
+void TrafficRecorder::fill(signals::PoolObservation& pool, const signals::RequestMeter& meter,
+                           const PoolTraffic& traffic, const std::vector<std::string>& tenants, core::Instant now) {
+  meter.read(pool, now, tenants);
+  pool.output_tokens_total = traffic.output_total;
+  std::uint64_t before = traffic.output.empty() ? traffic.output_total : 0;
+  for (const auto& [at, total] : traffic.output)
+    if (at + pool.last_minute.length <= now) before = total;
+  pool.last_minute.output_tokens = traffic.output_total - before;
+}
+
+void TrafficRecorder::fill(std::vector<signals::PoolObservation>& pools, core::Instant now) {
+  std::size_t next = 0;
+  for (signals::PoolObservation& pool : pools) {
+    if (pool.role == signals::Role::kDecode) {
+      fill(pool, decode_, entries_.front(), tenants_, now);
+      continue;
+    }
+    if (next == entries_.size()) continue;
+    const PoolTraffic& traffic = entries_[next++];
+    fill(pool, traffic.meter, traffic, tenants_, now);
+    pool.detail->shed = traffic.shed.window(now).arrivals;
+    pool.detail->first_tokens.queue_in_prefill = true;
+  }
 }
 
 std::span<const signals::RecentRequest> TrafficRecorder::recent(core::Instant from) {

@@ -28,8 +28,9 @@ struct TrafficOptions {
   std::size_t requests_max = 100'000;
   signals::SloPolicy slo;
   bool disaggregated = false;
-  std::string model;                         // Requests for other models are left out; empty for all models.
-  core::Instant tokens_from = core::kStart;  // Tokens of requests that ended later are counted by tenant.
+  std::string model;                              // Requests for other models are left out; empty for all models.
+  core::Instant tokens_from = core::kStart;       // Tokens of requests that ended later are counted by tenant.
+  std::vector<signals::RequestSelector> pools{};  // What several aggregated pools serve; empty if there is only one.
 };
 
 // Tokens of the completed requests of a tenant, and of those of them that missed no SLO.
@@ -47,8 +48,8 @@ class TrafficRecorder {
   // `received_at` is the time of the response on the clock of the observations; the times of the page are moved to it.
   void take(const TrafficPage& page, core::Instant received_at);
 
-  // The windows, counters and details of the entry pool (aggregated or prefill) and, disaggregated, of the decode pool.
-  void fill(signals::PoolObservation& entry, signals::PoolObservation* decode, core::Instant now);
+  // The windows, counters and details of the pools: of several aggregated ones, of their own requests each.
+  void fill(std::vector<signals::PoolObservation>& pools, core::Instant now);
   // Requests that arrived at `from` or later, oldest first; valid until the next call or take().
   [[nodiscard]] std::span<const signals::RecentRequest> recent(core::Instant from);
 
@@ -80,6 +81,20 @@ class TrafficRecorder {
       return {shape.input_tokens, tenant_number, batch, cached_tokens > 0, route};
     }
   };
+  // The requests that enter at one pool.
+  struct PoolTraffic {
+    explicit PoolTraffic(core::Duration ttft) : meter(ttft) {}
+
+    signals::RequestMeter meter;
+    signals::RequestMeter shed;  // Its arrivals are ends of refused requests.
+    // Tokens of ended requests, for the sum of the last minute.
+    std::deque<std::pair<core::Instant, std::uint64_t>> output;
+    std::uint64_t output_total = 0;
+  };
+  // Of a request that is not known, the last pool.
+  [[nodiscard]] PoolTraffic& traffic_of(const Remembered* request);
+  static void fill(signals::PoolObservation& pool, const signals::RequestMeter& meter, const PoolTraffic& traffic,
+                   const std::vector<std::string>& tenants, core::Instant now);
   void arrived(const TrafficItem& item, core::Instant at);
   void first_token(const TrafficItem& item, core::Instant at);
   void ended(const TrafficItem& item, core::Instant at);
@@ -102,11 +117,8 @@ class TrafficRecorder {
   std::vector<std::string> tenants_;
   std::vector<TenantTokens> tokens_;  // Of the same tenants.
   std::set<std::string, std::less<>> routes_;
-  signals::RequestMeter entry_, decode_;
-  signals::RequestMeter shed_;  // Its arrivals are ends of refused requests.
-  std::deque<std::pair<core::Instant, std::uint64_t>>
-      output_;  // Tokens of ended requests, for the sum of the last minute.
-  std::uint64_t output_total_ = 0;
+  std::vector<PoolTraffic> entries_;  // Of the pools at which requests enter.
+  signals::RequestMeter decode_;
   std::vector<signals::RecentRequest> recent_;
   std::map<std::string, telemetry::HistogramTotals> gaps_;  // By replica.
   std::uint64_t lost_ = 0, met_ = 0, judged_ = 0;

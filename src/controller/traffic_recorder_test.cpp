@@ -12,9 +12,9 @@ using namespace std::chrono_literals;
 constexpr core::Instant kNow = core::kStart + 1000s;
 
 signals::PoolObservation entry_of(TrafficRecorder& book, core::Instant now = kNow) {
-  signals::PoolObservation entry;
-  book.fill(entry, nullptr, now);
-  return entry;
+  std::vector<signals::PoolObservation> pools(1);
+  book.fill(pools, now);
+  return pools.front();
 }
 
 TEST(TrafficRecorder, RecordsTheEventsOfARequest) {
@@ -77,12 +77,39 @@ TEST(TrafficRecorder, WithTwoPoolsTheDecodeReplicasHaveTheAnsweredRequests) {
   options.disaggregated = true;
   TrafficRecorder book{options};
   book.take(page_of({arrival(1, 10.0), arrival(2, 10.0), first_token(2, 10.5, 500.0), end_of(2, 12.0)}, 12.0), kNow);
-  signals::PoolObservation entry, decode;
-  book.fill(entry, &decode, kNow);
+  std::vector<signals::PoolObservation> pools(2);
+  pools[0].role = signals::Role::kPrefill;
+  pools[1].role = signals::Role::kDecode;
+  book.fill(pools, kNow);
+  const signals::PoolObservation &entry = pools[0], &decode = pools[1];
   EXPECT_EQ(entry.last_minute.arrivals, 2U);
   EXPECT_EQ(decode.last_minute.arrivals, 1U);
   EXPECT_EQ(decode.last_minute.completed, 1U);
   EXPECT_EQ(decode.output_tokens_total, 101U);
+}
+
+TEST(TrafficRecorder, EachOfSeveralPoolsHasItsOwnRequests) {
+  TrafficOptions options;
+  options.pools.resize(3);
+  options.pools[0].traffic_class = "batch";
+  options.pools[1].prompt_max = 1000;
+  TrafficRecorder book{options};
+  TrafficItem batch = arrival(1, 10.0), brief = arrival(2, 10.0), long_one = arrival(3, 10.0);
+  batch.traffic_class = "batch";
+  long_one.input_tokens = 1001;
+  book.take(page_of({batch, brief, long_one, first_token(3, 10.5, 500.0), end_of(3, 12.0)}, 12.0), kNow);
+  std::vector<signals::PoolObservation> pools(3);
+  book.fill(pools, kNow);
+  EXPECT_EQ(pools[0].input_tokens_total, 1000U);
+  EXPECT_EQ(pools[1].input_tokens_total, 1000U);
+  EXPECT_EQ(pools[2].input_tokens_total, 1001U);
+  EXPECT_EQ(pools[1].completed_total, 0U);
+  EXPECT_EQ(pools[2].completed_total, 1U);
+  EXPECT_EQ(pools[1].output_tokens_total, 0U);
+  EXPECT_EQ(pools[2].output_tokens_total, 101U);
+  const auto recent = book.recent(core::kStart);
+  ASSERT_EQ(recent.size(), 3U);
+  for (std::uint8_t i = 0; i < 3; ++i) EXPECT_EQ(recent[i].pool, i);
 }
 
 struct Judged {

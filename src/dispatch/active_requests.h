@@ -24,8 +24,10 @@ struct ActiveRequest {
   Ticket ticket = 0;  // 0 means that the entry is free.
   GrantListener* listener = nullptr;
   std::uint32_t tenant = 0;
-  std::uint32_t model = 0;   // Number of the model in ReplicaSet.
-  std::uint32_t meters = 0;  // Index of its queue and of its meters.
+  std::uint32_t model = 0;           // Number of the model in ReplicaSet.
+  std::uint32_t meters = 0;          // Index of its meters.
+  std::uint32_t pool = 0;            // Index of its own pool; 0 without rules, their number if none matches.
+  std::uint32_t context_needed = 0;  // Tokens of one of its prompts and its answer, as far as they are known.
   admission::Class traffic_class = admission::Class::kInteractive;
   admission::OverloadAction overload = admission::OverloadAction::kQueue;  // Under overload.
   admission::TokenEstimate estimate;

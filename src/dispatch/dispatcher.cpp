@@ -55,6 +55,12 @@ admission::TokenEstimator::Request estimator_request(const ActiveRequest& reques
           request.prompt_tokens_given, request.output_tokens_most(), request.text_kind,           request.media_tokens};
 }
 
+// Of one prompt and its answer.
+std::uint32_t context_needed(const RequestInfo& info, const admission::TokenEstimate& estimate) {
+  const std::uint64_t tokens = estimate.prompt_tokens / info.prompts + info.max_tokens.value_or(0);
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(tokens, UINT32_MAX));
+}
+
 // What the caller says of the request.
 void describe(ActiveRequest& request, const RequestInfo& info) {
   request.tenant = info.tenant;
@@ -142,11 +148,12 @@ ArrivalResult Dispatcher::arrive(const RequestInfo& info, GrantListener& listene
     return result;
   }
   ActiveRequest& request = open(info, *model, listener, estimate);
+  result.pool = request.pool;
   std::optional<RequestRouter::Choice> choice;
   admission::Arrival arrival;
   arrival.ticket = request.ticket;
   arrival.tenant = request.tenant;
-  arrival.model = request.meters;
+  arrival.model = queue_number(options_.pools, request.meters, request.pool);
   arrival.traffic_class = request.traffic_class;
   arrival.estimate = request.estimate;
   arrival.claim = request.claim;
@@ -186,12 +193,14 @@ ActiveRequest& Dispatcher::open(const RequestInfo& info, std::uint32_t model, Gr
   request.meters = feed_.meters_of(model, info.model);
   request.overload = admission_.overload_action(info.tenant, info.traffic_class);
   request.estimate = estimate;
+  request.context_needed = context_needed(info, estimate);
   note_bounds(request, info, replicas_.context_tokens(model));
   if (const std::uint64_t salt = replicas_.key_salt(model); salt != 0) core::salt_keys(request.keys, salt);
   request.entry.request_id = info.request_id;
   request.entry.tenant = options_.tenants[info.tenant].name;
   request.entry.model = info.model;
   request.entry.traffic_class = admission::to_string(info.traffic_class);
+  request.pool = info.pool ? *info.pool : router_.own_pool(request);
   reserve(request, info);
   return request;
 }
@@ -227,7 +236,8 @@ void Dispatcher::grant(ActiveRequest& request, core::Instant now) {
 }
 
 Grant Dispatcher::dispatch(ActiveRequest& request, const RequestRouter::Choice& choice, core::Instant now) {
-  const std::uint64_t waiting = admission_.waiting_tokens(request.meters, request.traffic_class);
+  const std::uint64_t waiting =
+      admission_.waiting_tokens(queue_number(options_.pools, request.meters, request.pool), request.traffic_class);
   const Grant made = router_.dispatch(request, choice, waiting, now);
   if (made.lowers_max_tokens && request.attempts == 1) ++counters_.clamped;
   if (made.degraded && request.attempts == 1)

@@ -103,8 +103,9 @@ class Dispatcher {
   [[nodiscard]] admission::AdmissionController::Tenant tenant(std::uint32_t tenant, core::Instant now) const {
     return admission_.tenant(tenant, now);
   }
-  [[nodiscard]] admission::AdmissionController::QueueDepth waiting_for_room(std::uint32_t number) const {
-    return admission_.waiting_for_room(number);
+  // Of the model with these meters, and of one pool.
+  [[nodiscard]] auto waiting_for_room(std::uint32_t meters, std::uint32_t pool) const {
+    return admission_.waiting_for_room(queue_number(options_.pools, meters, pool));
   }
   [[nodiscard]] const ledger::Balance& balance() const { return ledger_.balance(); }
   // Counts what is open as lost, as the ledger's next start does. No call but counters() and balance() may follow.

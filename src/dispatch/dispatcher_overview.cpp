@@ -18,6 +18,28 @@ std::optional<double> tenant_saturation(const Tenant& tenant, double available_t
   return most;
 }
 
+// The latencies of each model, and what waits for its replicas, in total and by pool.
+void add_models(const TrafficFeed& feed, const admission::AdmissionController& admission,
+                const std::vector<PoolRule>& pools, const std::vector<std::string>& tenants, Overview& seen) {
+  for (std::uint32_t number = 0; number < feed.meters().size(); ++number) {
+    const TrafficFeed::ModelMeters& meters = *feed.meters()[number];
+    ModelStatus& model = seen.models.emplace_back();
+    model.model = meters.model;
+    model.detail = meters.segments.read(seen.now, tenants);
+    model.ttft_ms = meters.ttft_ms;
+    model.itl_ms = meters.itl_ms;
+    for (std::uint32_t pool = 0; pool <= pools.size(); ++pool) {
+      const std::uint32_t queue = queue_number(pools, number, pool);
+      const admission::AdmissionController::QueueDepth depth = admission.waiting_for_room(queue);
+      model.waiting_by_pool.push_back(depth.requests);
+      model.oldest_by_pool.push_back(depth.oldest);
+      model.waiting_for_room += depth.requests;
+      model.oldest_for_room = std::min(model.oldest_for_room, depth.oldest);
+      seen.waiting_tokens += admission.waiting_tokens(queue);
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<ReplicaStatus> Dispatcher::replicas(core::Instant now) const {
@@ -61,13 +83,8 @@ Overview Dispatcher::overview(core::Instant now) const {
     seen.tenants.back().saturation = tenant_saturation(tenant, available, figures.running);
     seen.running += figures.running;
   }
-  for (std::uint32_t number = 0; number < feed_.meters().size(); ++number) {
-    const TrafficFeed::ModelMeters& meters = *feed_.meters()[number];
-    const admission::AdmissionController::QueueDepth depth = admission_.waiting_for_room(number);
-    seen.models.push_back(
-        {meters.model, meters.segments.read(now, names), meters.ttft_ms, meters.itl_ms, depth.requests, depth.oldest});
-    seen.waiting_tokens += admission_.waiting_tokens(number);
-  }
+  seen.pools = router_.pools();
+  add_models(feed_, admission_, options_.pools, names, seen);
   seen.sums.assign(balance().sums().begin(), balance().sums().end());
   seen.waiting_interactive = static_cast<std::uint32_t>(admission_.waiting(admission::Class::kInteractive));
   seen.waiting_batch = static_cast<std::uint32_t>(admission_.waiting(admission::Class::kBatch));

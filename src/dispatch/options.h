@@ -13,6 +13,7 @@
 #include "admission/queue.h"
 #include "admission/reservation.h"
 #include "core/time.h"
+#include "dispatch/pool_rules.h"
 #include "ledger/entry.h"
 #include "routing/endpoint_picker.h"
 #include "routing/router.h"
@@ -108,6 +109,7 @@ struct ReloadableOptions {
 struct DispatchOptions : ReloadableOptions {
   std::uint32_t context_tokens = 131'072;  // Of models without a limit of the options or of their replicas.
   admission::QueueLimits queue;
+  std::vector<PoolRule> pools;  // Of aggregated replicas, at most kPoolsMax; empty: any replica serves any request.
 
   routing::Strategy strategy = routing::Strategy::kLive;
   routing::EndpointPickerOptions picker;  // For Strategy::kLive.

@@ -48,6 +48,15 @@ struct ModelStatus {
   core::QuantileSketch ttft_ms, itl_ms;  // Since the start.
   std::uint32_t waiting_for_room = 0;    // Without requests that a limit of their tenant or class blocks.
   core::Instant oldest_for_room = core::kNever;
+  // The same by their own pools: first the configured ones, then the requests that none of them matches.
+  std::vector<std::uint32_t> waiting_by_pool;
+  std::vector<core::Instant> oldest_by_pool;
+};
+
+// One of several aggregated pools. The totals are attempts of its own requests.
+struct PoolStatus {
+  std::string name;
+  std::uint64_t own_total = 0, overflow_total = 0;  // At replicas of the pool, and at others.
 };
 
 // Totals since the start.
@@ -66,6 +75,7 @@ struct Overview {
   std::vector<ReplicaStatus> replicas;
   std::vector<TenantStatus> tenants;
   std::vector<ModelStatus> models;
+  std::vector<PoolStatus> pools;  // Several aggregated ones, as configured.
   std::vector<std::pair<std::pair<std::string, std::string>, ledger::Sums>> sums;  // By tenant and model.
   std::uint32_t waiting_interactive = 0, waiting_batch = 0, running = 0;
   std::uint64_t waiting_tokens = 0;

@@ -22,8 +22,16 @@ std::optional<std::uint32_t> ReplicaSet::model_number(std::string_view model) co
 std::uint32_t ReplicaSet::context_tokens(std::uint32_t model) const {
   const KnownModel& known = models_[model];
   const std::uint32_t configured = known.settings.context_tokens;
-  if (known.context_tokens == 0) return configured > 0 ? configured : options_.context_tokens;
-  return configured > 0 ? std::min(configured, known.context_tokens) : known.context_tokens;
+  const std::uint32_t reported = known.context_tokens.largest(options_.pools.size());
+  if (reported == 0) return configured > 0 ? configured : options_.context_tokens;
+  return configured > 0 ? std::min(configured, reported) : reported;
+}
+
+bool ReplicaSet::is_idle(std::uint32_t pool) const {
+  return std::none_of(replicas_.begin(), replicas_.end(), [&](const Replica& replica) {
+    return replica.used && replica.open_requests > 0 && replica.spec.role == signals::Role::kAggregated &&
+           groups_[replica.group].pool == pool;
+  });
 }
 
 std::vector<ModelListing> ReplicaSet::models() const {
@@ -61,25 +69,22 @@ void ReplicaSet::update_models() {
   const std::vector<KnownModel> before = models_;
   for (KnownModel& known : models_) {
     known.listed = false;
-    known.context_tokens = 0;
+    known.context_tokens = {};
     for (auto& groups : known.shared) groups.clear();
   }
   std::vector<bool> has_replica(groups_.size());
-  const auto limit = [&](std::uint32_t model, std::uint32_t tokens) {
-    std::uint32_t& least = models_[model].context_tokens;
-    if (tokens > 0) least = least == 0 ? tokens : std::min(least, tokens);
-  };
   for (const Replica& replica : replicas_) {
     if (!replica.present) continue;
     has_replica[replica.group] = true;
-    limit(replica.model, replica.spec.context_tokens);
+    const std::uint32_t pool = groups_[replica.group].pool;
+    models_[replica.model].context_tokens.add(pool, replica.spec.context_tokens);
     for (std::size_t i = 0; i < replica.also.size(); ++i) {
       KnownModel& known = models_[replica.also[i]];
       const ServedModel& served = replica.spec.also[i];
       known.listed = true;
       known.key_salt = served.key_salt;
       inherit_settings(replica.also[i], replica.model);
-      limit(replica.also[i], served.context_tokens);
+      known.context_tokens.add(pool, served.context_tokens);
       auto& groups = known.shared[static_cast<std::size_t>(replica.spec.role)];
       if (std::find(groups.begin(), groups.end(), replica.group) == groups.end()) groups.push_back(replica.group);
     }
@@ -99,12 +104,14 @@ void ReplicaSet::update_models() {
 
 std::vector<std::uint32_t> ReplicaSet::groups_of(std::uint32_t model, signals::Role role) const {
   std::vector<std::uint32_t> groups = models_[model].shared[static_cast<std::size_t>(role)];
-  if (const auto own = group_of(model, role)) groups.insert(groups.begin(), *own);
+  const std::vector<std::uint32_t>& own = models_[model].groups[static_cast<std::size_t>(role)];
+  groups.insert(groups.begin(), own.begin(), own.end());
   return groups;
 }
 
 bool ReplicaSet::any_eligible(std::uint32_t model, signals::Role role) const {
-  if (const auto own = group_of(model, role); own && groups_[*own].eligible > 0) return true;
+  for (const std::uint32_t own : models_[model].groups[static_cast<std::size_t>(role)])
+    if (groups_[own].eligible > 0) return true;
   if (models_[model].shared[static_cast<std::size_t>(role)].empty()) return false;
   return std::any_of(replicas_.begin(), replicas_.end(), [&](const Replica& replica) {
     return replica.used && replica.eligible && replica.spec.role == role && serves(replica, model);
@@ -134,10 +141,17 @@ std::vector<PrefixHolder> ReplicaSet::idle_holders(std::uint32_t model, std::spa
 }
 
 std::optional<routing::Selection> ReplicaSet::choose(std::uint32_t model, signals::Role role,
-                                                     const routing::PickRequest& request, core::Instant now) {
+                                                     const routing::PickRequest& request, core::Instant now,
+                                                     std::optional<std::uint32_t> pool) {
   std::optional<routing::Selection> best;
-  if (const auto own = group_of(model, role)) best = choose(*own, request, now);
+  const auto is_of_other_pool = [&](std::uint32_t group) { return pool && groups_[group].pool != *pool; };
+  const auto consider = [&](std::optional<routing::Selection> selection) {
+    if (selection && (!best || selection->expected_ttft_ms < best->expected_ttft_ms)) best = std::move(selection);
+  };
+  for (const std::uint32_t group : models_[model].groups[static_cast<std::size_t>(role)])
+    if (!is_of_other_pool(group)) consider(choose(group, request, now));
   for (const std::uint32_t group : models_[model].shared[static_cast<std::size_t>(role)]) {
+    if (is_of_other_pool(group)) continue;
     // Replicas of the group without the model are no candidates.
     std::vector<std::uint32_t> without{request.without.begin(), request.without.end()};
     for (const std::uint32_t slot : groups_[group].slots)
@@ -145,8 +159,7 @@ std::optional<routing::Selection> ReplicaSet::choose(std::uint32_t model, signal
         without.push_back(slot);
     routing::PickRequest narrowed = request;
     narrowed.without = without;
-    auto selection = choose(group, narrowed, now);
-    if (selection && (!best || selection->expected_ttft_ms < best->expected_ttft_ms)) best = std::move(selection);
+    consider(choose(group, narrowed, now));
   }
   return best;
 }

@@ -17,6 +17,14 @@ core::RandomStream stream_of(const DispatchOptions& options, std::uint32_t group
   return random.fork("fleet").fork("router").fork(group);
 }
 
+// Their number for replicas of a pool without a rule; 0 for other roles.
+std::uint32_t pool_number(const std::vector<PoolRule>& rules, const ReplicaSpec& spec) {
+  if (spec.role != signals::Role::kAggregated) return 0;
+  std::uint32_t pool = 0;
+  while (pool < rules.size() && rules[pool].name != spec.pool) ++pool;
+  return pool;
+}
+
 }  // namespace
 
 ReplicaSet::ReplicaSet(const DispatchOptions& options) : options_(options) {
@@ -54,14 +62,15 @@ std::uint32_t ReplicaSet::take_slot() {
 std::uint32_t ReplicaSet::take_group(const ReplicaSpec& spec) {
   const std::uint32_t model = take_model(spec.model);
   models_[model].stays_known = true;
-  std::uint32_t& group = models_[model].groups[static_cast<std::size_t>(spec.role)];
-  if (group != kNone) return group;
-  group = static_cast<std::uint32_t>(groups_.size());
-  groups_.push_back({routing::make_picking_strategy(options_.strategy, options_.picker, options_.key_tokens,
-                                                    stream_of(options_, group)),
-                     {},
-                     {},
-                     0});
+  std::vector<std::uint32_t>& groups = models_[model].groups[static_cast<std::size_t>(spec.role)];
+  const std::uint32_t pool = pool_number(options_.pools, spec);
+  for (const std::uint32_t group : groups)
+    if (groups_[group].pool == pool) return group;
+  const auto group = static_cast<std::uint32_t>(groups_.size());
+  groups.push_back(group);
+  groups_.emplace_back().strategy = routing::make_picking_strategy(options_.strategy, options_.picker,
+                                                                   options_.key_tokens, stream_of(options_, group));
+  groups_.back().pool = pool;
   return group;
 }
 
@@ -90,7 +99,8 @@ void ReplicaSet::set(const std::vector<ReplicaSpec>& specs, core::Instant now) {
   for (const ReplicaSpec& spec : specs) {
     const auto known = slot_of(spec.id);
     const bool same = known && replicas_[*known].spec.number == spec.number &&
-                      replicas_[*known].spec.model == spec.model && replicas_[*known].spec.role == spec.role;
+                      replicas_[*known].spec.model == spec.model && replicas_[*known].spec.role == spec.role &&
+                      pool_of(*known) == pool_number(options_.pools, spec);
     // What was sent to another replica of this name ends by itself.
     const std::uint32_t slot = same ? *known : add(spec, now);
     by_id_[spec.id] = slot;
@@ -227,9 +237,8 @@ std::optional<std::uint32_t> ReplicaSet::slot_of(std::string_view id) const {
 }
 
 std::optional<std::uint32_t> ReplicaSet::group_of(std::uint32_t model, signals::Role role) const {
-  const std::uint32_t group = models_[model].groups[static_cast<std::size_t>(role)];
-  if (group == kNone) return std::nullopt;
-  return group;
+  const std::vector<std::uint32_t>& groups = models_[model].groups[static_cast<std::size_t>(role)];
+  return groups.empty() ? std::nullopt : std::optional{groups.front()};
 }
 
 std::optional<routing::Selection> ReplicaSet::choose(std::uint32_t group, const routing::PickRequest& request,

@@ -15,6 +15,7 @@
 #include "core/time.h"
 #include "dispatch/circuit_breaker.h"
 #include "dispatch/options.h"
+#include "dispatch/pool_rules.h"
 #include "dispatch/replica_spec.h"
 #include "routing/picking_strategy.h"
 
@@ -43,8 +44,9 @@ struct ModelListing {
   std::uint32_t context_tokens = 0;  // Of prompt and answer together.
 };
 
-// A group contains the replicas of one model with one role; a picking strategy chooses within it. Slots number the
-// replicas of all groups; a slot is reused once its replica is gone and its requests have ended. Not thread-safe.
+// A group contains the replicas of one model with one role, and of one pool where the options have rules for pools; a
+// picking strategy chooses within it. Slots number the replicas of all groups; a slot is reused once its
+// replica is gone and its requests have ended. Not thread-safe.
 class ReplicaSet {
  public:
   explicit ReplicaSet(const DispatchOptions& options);
@@ -91,7 +93,8 @@ class ReplicaSet {
   // of a replica stay known; an alias or adapter is known until its replicas no longer list it.
   [[nodiscard]] std::optional<std::uint32_t> model_number(std::string_view model) const;
   [[nodiscard]] const Model& model(std::uint32_t number) const { return models_[number].settings; }
-  // The smallest limit of the options and of the replicas that serve it.
+  // The smallest limit of the options and of the replicas that serve it; of several pools, that of the pool with the
+  // largest one.
   [[nodiscard]] std::uint32_t context_tokens(std::uint32_t model) const;
   [[nodiscard]] std::optional<std::uint32_t> context_tokens_of(std::optional<std::uint32_t> model) const {
     return model ? std::optional{context_tokens(*model)} : std::nullopt;
@@ -99,6 +102,7 @@ class ReplicaSet {
   [[nodiscard]] std::uint64_t key_salt(std::uint32_t model) const { return models_[model].key_salt; }
   [[nodiscard]] std::vector<ModelListing> models() const;  // Those that are known, sorted by name.
   [[nodiscard]] bool serves(std::uint32_t model) const;    // At least one replica serves it, ready or not.
+  // The first group of the model's own replicas.
   [[nodiscard]] std::optional<std::uint32_t> group_of(std::uint32_t model, signals::Role role) const;
   // At least one replica of the role may serve the model now.
   [[nodiscard]] bool any_eligible(std::uint32_t model, signals::Role role) const;
@@ -112,9 +116,17 @@ class ReplicaSet {
   // The life of a request on a slot. The slots of selections and `without` are those of this class.
   [[nodiscard]] std::optional<routing::Selection> choose(std::uint32_t group, const routing::PickRequest& request,
                                                          core::Instant now);
-  // Among all replicas of the role that serve the model.
+  // Among all replicas of the role that serve the model, or those of one pool. Pools are numbered as in the options;
+  // the next number is that of all replicas whose pool is not configured.
   [[nodiscard]] std::optional<routing::Selection> choose(std::uint32_t model, signals::Role role,
-                                                         const routing::PickRequest& request, core::Instant now);
+                                                         const routing::PickRequest& request, core::Instant now,
+                                                         std::optional<std::uint32_t> pool = std::nullopt);
+  [[nodiscard]] std::uint32_t pool_of(std::uint32_t slot) const { return groups_[replicas_[slot].group].pool; }
+  [[nodiscard]] bool is_idle(std::uint32_t pool) const;  // No aggregated replica of the pool has requests.
+  // False if replicas of the pool that serve the model report a smaller context.
+  [[nodiscard]] bool holds(std::uint32_t model, std::uint32_t pool, std::uint32_t tokens) const {
+    return models_[model].context_tokens.holds(pool, tokens);
+  }
   // Returns the period of the replica's breaker, which the end of the attempt repeats.
   std::uint32_t dispatched(const routing::PickRequest& request, const routing::Selection& selection, core::Instant now);
   void first_token(std::uint32_t slot, std::uint32_t uncached_tokens, core::Duration ttft, core::Instant now);
@@ -146,6 +158,7 @@ class ReplicaSet {
   static constexpr std::size_t kChangesMax = 1024;
   struct Group {
     std::unique_ptr<routing::PickingStrategy> strategy;
+    std::uint32_t pool = 0;                  // 0 without rules for pools.
     std::vector<std::uint32_t> slots;        // Indexed by place.
     std::vector<std::uint32_t> free_places;  // The last one is used first.
     std::uint32_t eligible = 0;
@@ -153,14 +166,14 @@ class ReplicaSet {
     std::uint32_t last_resort = kNone;  // An ejected replica that is eligible because no other is.
   };
   struct KnownModel {
-    Model settings;                                            // Defaults if it is not configured.
-    std::array<std::uint32_t, 3> groups{kNone, kNone, kNone};  // Indexed by role.
+    Model settings;                                      // Defaults if it is not configured.
+    std::array<std::vector<std::uint32_t>, 3> groups{};  // Indexed by role; one for each pool.
     // Groups of other models with replicas that serve this one, too. Indexed by role.
     std::array<std::vector<std::uint32_t>, 3> shared{};
-    std::uint64_t key_salt = 0;        // Of an adapter; 0: its KV is that of the model of its replicas.
-    std::uint32_t context_tokens = 0;  // The smallest that its replicas report; 0: none does.
-    bool stays_known = false;          // It is configured, or was the model of a replica.
-    bool listed = false;               // A replica serves it.
+    std::uint64_t key_salt = 0;     // Of an adapter; 0: its KV is that of the model of its replicas.
+    PoolContexts context_tokens{};  // That its replicas report.
+    bool stays_known = false;       // It is configured, or was the model of a replica.
+    bool listed = false;            // A replica serves it.
   };
 
   [[nodiscard]] routing::PickingStrategy& strategy(std::uint32_t slot) {

@@ -46,8 +46,9 @@ struct RequestInfo {
   bool repeats_prompt = false;     // The answer begins with the prompt.
   bool extends_prompt = false;     // The prompt may have as many further tokens as its context.
   std::span<const std::uint64_t> keys;
-  std::uint32_t unshared_keys = 0;  // Number of further keys, if the caller knows that no other prompt has them.
-  std::uint64_t affinity = 0;       // Hash of its session; 0 if it has none.
+  std::uint32_t unshared_keys = 0;    // Number of further keys, if the caller knows that no other prompt has them.
+  std::uint64_t affinity = 0;         // Hash of its session; 0 if it has none.
+  std::optional<std::uint32_t> pool;  // Index of its own pool, if the caller knows it; otherwise the rules name it.
   core::Instant received_at;
 };
 
@@ -81,6 +82,7 @@ struct ArrivalResult {
   Ticket ticket = 0;
   std::optional<Grant> grant;
   std::optional<Refusal> refusal;
+  std::uint32_t pool = 0;  // Index of its own pool; 0 without rules, their number if none matches.
   // The request counts as work for replicas. It does not if a limit of its tenant or class holds it up or refuses it,
   // or if it can never be served. A request that waits becomes work at the latest with its grant.
   bool is_work = false;

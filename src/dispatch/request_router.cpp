@@ -1,10 +1,18 @@
 #include "dispatch/request_router.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace penstock::dispatch {
 
 using signals::Role;
+
+namespace {
+
+// A request leaves its pool for one that answers sooner by more than this share of its TTFT objective.
+constexpr double kOverflowShare = 0.5;
+
+}  // namespace
 
 routing::PickRequest RequestRouter::pick_request(const ActiveRequest& request) const {
   routing::PickRequest made;
@@ -32,11 +40,69 @@ std::optional<RequestRouter::Choice> RequestRouter::choose_of(std::uint32_t mode
 std::optional<RequestRouter::Choice> RequestRouter::choose(const ActiveRequest& request, core::Instant now) {
   const routing::PickRequest pick = pick_request(request);
   if (request.decodes_only) return choose_of(request.model, Role::kDecode, pick, now);
-  if (auto whole = choose_of(request.model, Role::kAggregated, pick, now)) return whole;
+  if (auto whole = choose_whole(request, pick, now)) return whole;
   if (!request.splits) return std::nullopt;
   // Without a decode replica, no replica could continue after the prefill.
   if (!replicas_.any_eligible(request.model, Role::kDecode)) return std::nullopt;
   return choose_of(request.model, Role::kPrefill, pick, now);
+}
+
+// ---- pools ----------------------------------------------------------------------------------------------------------
+
+signals::SloTraits RequestRouter::traits_of(const ActiveRequest& request) const {
+  return {request.entry.model, request.entry.traffic_class, request.entry.tenant,
+          static_cast<std::uint32_t>(std::min<std::uint64_t>(request.estimate.prompt_tokens, UINT32_MAX))};
+}
+
+std::uint32_t RequestRouter::own_pool(const ActiveRequest& request) const {
+  if (options_.pools.empty()) return 0;
+  const signals::SloTraits traits = traits_of(request);
+  const std::uint32_t first = signals::first_match(options_.pools, traits);
+  for (std::uint32_t pool = first; pool < options_.pools.size(); ++pool)
+    if (options_.pools[pool].matches(traits) && replicas_.holds(request.model, pool, request.context_needed))
+      return pool;
+  return first;
+}
+
+std::vector<PoolStatus> RequestRouter::pools() const {
+  std::vector<PoolStatus> all{attempts_};
+  all.resize(options_.pools.size());
+  for (std::size_t pool = 0; pool < all.size(); ++pool) all[pool].name = options_.pools[pool].name;
+  return all;
+}
+
+bool RequestRouter::may_overflow(const ActiveRequest& request, const signals::SloTraits& traits,
+                                 std::uint32_t pool) const {
+  if (!replicas_.holds(request.model, pool, request.context_needed)) return false;
+  if (pool == options_.pools.size()) return true;  // Replicas whose pool is not configured.
+  const PoolRule& rule = options_.pools[pool];
+  return may_take(rule, traits) && (!only_while_idle(rule, traits) || replicas_.is_idle(pool));
+}
+
+std::optional<RequestRouter::Choice> RequestRouter::choose_whole(const ActiveRequest& request,
+                                                                 const routing::PickRequest& pick, core::Instant now) {
+  const std::vector<PoolRule>& pools = options_.pools;
+  if (pools.empty()) return choose_of(request.model, Role::kAggregated, pick, now);
+  std::optional<routing::Selection> best;
+  if (replicas_.holds(request.model, request.pool, request.context_needed))
+    best = replicas_.choose(request.model, Role::kAggregated, pick, now, request.pool);
+  double limit_ms = std::numeric_limits<double>::infinity();
+  const signals::SloTraits traits = traits_of(request);
+  if (best) {
+    const signals::SloPolicy& slo = options_.slo;
+    const core::Duration ttft = slo.target_at(signals::target_index(slo.segments, traits)).ttft;
+    limit_ms = best->expected_ttft_ms - kOverflowShare * core::to_milliseconds(ttft);
+    const bool stays = limit_ms <= 0.0 || (request.pool < pools.size() && !pools[request.pool].overflow);
+    if (stays) return Choice{*best};
+  }
+  for (std::uint32_t pool = 0; pool <= pools.size(); ++pool) {
+    if (pool == request.pool || !may_overflow(request, traits, pool)) continue;
+    const auto other = replicas_.choose(request.model, Role::kAggregated, pick, now, pool);
+    if (!other || other->expected_ttft_ms >= limit_ms) continue;
+    limit_ms = other->expected_ttft_ms;
+    best = other;
+  }
+  return best ? std::optional{Choice{*best}} : std::nullopt;
 }
 
 admission::Verdict RequestRouter::verdict(const ActiveRequest& request, const Choice& choice, core::Instant now) const {
@@ -69,6 +135,11 @@ Grant RequestRouter::dispatch(ActiveRequest& request, const Choice& choice, std:
   request.dispatched_at = now;
   request.overlap_used_at = selection.overlap_used_at;
   ++request.attempts;
+  if (!options_.pools.empty() && !request.decodes_only) {
+    attempts_.resize(options_.pools.size() + 1);
+    PoolStatus& of_pool = attempts_[request.pool];
+    ++(replicas_.pool_of(request.slot) == request.pool ? of_pool.own_total : of_pool.overflow_total);
+  }
   request.breaker_period = replicas_.dispatched(pick, selection, now);
   if (!request.stream)
     unseen_first_tokens_.emplace(now + core::from_milliseconds(selection.expected_ttft_ms), request.ticket);

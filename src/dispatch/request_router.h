@@ -12,7 +12,9 @@
 #include "core/time.h"
 #include "dispatch/active_requests.h"
 #include "dispatch/options.h"
+#include "dispatch/overview.h"
 #include "dispatch/replica_set.h"
+#include "signals/slo.h"
 
 namespace penstock::dispatch {
 
@@ -20,6 +22,12 @@ namespace penstock::dispatch {
 class RequestRouter {
  public:
   RequestRouter(const DispatchOptions& options, ReplicaSet& replicas) : options_(options), replicas_(replicas) {}
+
+  // Index of the request's own pool: the first that matches and whose replicas can hold it, or else the first that
+  // matches. 0 without rules.
+  [[nodiscard]] std::uint32_t own_pool(const ActiveRequest& request) const;
+
+  [[nodiscard]] std::vector<PoolStatus> pools() const;  // By the rules, in their order.
 
   // The replica that would take the request now.
   struct Choice {
@@ -48,11 +56,18 @@ class RequestRouter {
 
  private:
   [[nodiscard]] routing::PickRequest pick_request(const ActiveRequest& request) const;
+  [[nodiscard]] signals::SloTraits traits_of(const ActiveRequest& request) const;
+  // Among the aggregated replicas: its own pool, or another one by the rules.
+  [[nodiscard]] std::optional<Choice> choose_whole(const ActiveRequest& request, const routing::PickRequest& pick,
+                                                   core::Instant now);
+  [[nodiscard]] bool may_overflow(const ActiveRequest& request, const signals::SloTraits& traits,
+                                  std::uint32_t pool) const;
   [[nodiscard]] std::optional<Choice> choose_of(std::uint32_t model, signals::Role role,
                                                 const routing::PickRequest& request, core::Instant now);
 
   const DispatchOptions& options_;
   ReplicaSet& replicas_;
+  std::vector<PoolStatus> attempts_;  // By own pool, without names; empty before the first one.
   using Unseen = std::pair<core::Instant, Ticket>;
   std::priority_queue<Unseen, std::vector<Unseen>, std::greater<>> unseen_first_tokens_;
 };

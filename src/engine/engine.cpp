@@ -35,12 +35,16 @@ void add_totals(const EngineTotals& totals, EngineState& state) {
 
 }  // namespace
 
+std::uint64_t context_tokens(const EngineConfig& config) {
+  const std::uint32_t usable = config.kv_blocks - std::min(config.kv_blocks, config.watermark_blocks());
+  const std::uint64_t blocks = std::min(usable, config.kv_blocks / config.attention_ranks);
+  const std::uint64_t tokens = blocks * config.block_tokens;
+  // Without chunks all of it is one iteration, after a preemption.
+  return (config.chunked_prefill ? tokens : std::min<std::uint64_t>(tokens, config.max_batched_tokens)) + 1;
+}
+
 bool can_fit(const EngineConfig& config, const EngineRequest& request) {
-  const std::uint64_t tokens = std::uint64_t{request.input_tokens} + request.output_tokens - 1;
-  const std::uint64_t blocks = (tokens + config.block_tokens - 1) / config.block_tokens;
-  if (blocks + config.watermark_blocks() > config.kv_blocks) return false;
-  if (blocks > config.kv_blocks / config.attention_ranks) return false;
-  return config.chunked_prefill || tokens <= config.max_batched_tokens;  // all of it, after a preemption
+  return std::uint64_t{request.input_tokens} + request.output_tokens <= context_tokens(config);
 }
 
 Engine::Engine(const EngineConfig& config, const StepTimeModel& step_time, bool merge_steps)

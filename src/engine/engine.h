@@ -37,6 +37,9 @@ struct EngineEvent {
   core::Instant admitted_at;    // Time at which the request was first scheduled.
 };
 
+// The most tokens of prompt and output together that the engine can ever serve.
+[[nodiscard]] std::uint64_t context_tokens(const EngineConfig& config);
+
 // Returns true if the engine can ever serve the request: prompt and output fit into the KV cache of one attention rank,
 // and without chunked prefill the prompt fits into one iteration.
 [[nodiscard]] bool can_fit(const EngineConfig& config, const EngineRequest& request);

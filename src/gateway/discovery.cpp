@@ -118,7 +118,7 @@ class Finder final : public Discovery {
       ReplicaEndpoint& found = all.emplace_back();
       found.id = found.url = replica.url;
       found.model = replica.model;
-      found.pool = "default";
+      found.pool = replica.pool;
       found.role = replica.role;
       found.weight = replica.weight;
       found.addresses = *std::move(addresses);

@@ -16,7 +16,7 @@
 namespace penstock::gateway {
 
 struct NamedReplica {
-  std::string url, model;
+  std::string url, model, pool = "default";
   signals::Role role = signals::Role::kAggregated;
   double weight = 1.0;
   std::uint32_t workers = 0;                // Behind the URL of a router or front end; 0: what the replica reports.

@@ -103,10 +103,16 @@ std::string overview_document(const Overview& overview, std::string_view boot_id
                    {"oldest_s", age(overview.oldest_waiting)}};
   made["queue"]["models"] = Json::array();
   for (const dispatch::ModelStatus& model : overview.models)
-    if (model.waiting_for_room > 0)
-      made["queue"]["models"].push_back({{"model", model.model},
-                                         {"waiting_for_room", model.waiting_for_room},
-                                         {"oldest_s", age(model.oldest_for_room)}});
+    if (model.waiting_for_room > 0) {
+      Json& waiting = made["queue"]["models"].emplace_back(Json{{"model", model.model},
+                                                                {"waiting_for_room", model.waiting_for_room},
+                                                                {"oldest_s", age(model.oldest_for_room)}});
+      for (std::size_t pool = 0; pool < std::min(overview.pools.size(), model.waiting_by_pool.size()); ++pool)
+        if (model.waiting_by_pool[pool] > 0)
+          waiting["pools"].push_back({{"pool", overview.pools[pool].name},
+                                      {"waiting_for_room", model.waiting_by_pool[pool]},
+                                      {"oldest_s", age(model.oldest_by_pool[pool])}});
+    }
   made["running"] = overview.running;
   made["granted_total"] = overview.granted_total;
   made["refused_total"] = overview.refused_total;

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
@@ -176,6 +177,17 @@ void add_models(telemetry::ExpositionWriter& text, const Overview& overview) {
     text.add(1, {{"replica", problem.replica}, {"code", problem.code}});
   text.family("penstock_model_waiting_requests", "gauge", "requests that wait for capacity of the replicas of a model");
   for (const dispatch::ModelStatus& model : overview.models) text.add(model.waiting_for_room, {{"model", model.model}});
+  text.family("penstock_pool_waiting_requests", "gauge",
+              "requests that wait for capacity of the replicas of a model, by their own pool");
+  for (const dispatch::ModelStatus& model : overview.models)
+    for (std::size_t pool = 0; pool < std::min(overview.pools.size(), model.waiting_by_pool.size()); ++pool)
+      text.add(model.waiting_by_pool[pool], {{"model", model.model}, {"pool", overview.pools[pool].name}});
+  text.family("penstock_pool_attempts_total", "counter",
+              "attempts of the requests of a pool: at its replicas (own), and at those of other pools (other)");
+  for (const dispatch::PoolStatus& pool : overview.pools) {
+    text.add(static_cast<double>(pool.own_total), {{"pool", pool.name}, {"served_by", "own"}});
+    text.add(static_cast<double>(pool.overflow_total), {{"pool", pool.name}, {"served_by", "other"}});
+  }
   text.family("penstock_model_saturation_ratio", "gauge",
               "mean KV cache use of the eligible replicas of a model; 1 while requests wait for capacity");
   for (const dispatch::ModelStatus& model : overview.models)
@@ -228,6 +240,12 @@ void add_memory(telemetry::ExpositionWriter& text, const net::MemoryBudget& memo
 }
 
 void add_replica_figures(telemetry::ExpositionWriter& text, const Overview& overview) {
+  text.family("penstock_replica_info", "gauge", "1; model, pool and role of the replica");
+  for (const dispatch::ReplicaStatus& status : overview.replicas)
+    text.add(1, {{"replica", status.spec.id},
+                 {"model", status.spec.model},
+                 {"pool", status.spec.pool},
+                 {"role", signals::to_string(status.spec.role)}});
   add_replicas(text, overview, "penstock_replica_eligible", "gauge", "1 if the replica is eligible",
                [](const dispatch::ReplicaStatus& status) { return status.load.eligible ? 1 : 0; });
   add_replicas(text, overview, "penstock_replica_open_requests", "gauge", "requests in flight at the replica",

@@ -47,6 +47,11 @@ signals::Role role_of(const connect::PodState& pod) {
   return label->second == "decode" ? signals::Role::kDecode : signals::Role::kAggregated;
 }
 
+std::string pool_of(const connect::PodState& pod, const PodOptions& options) {
+  const auto label = pod.labels.find(options.pool_label);
+  return label == pod.labels.end() ? "default" : label->second;
+}
+
 class Follower final : public PodSource {
  public:
   Follower(net::Loop& loop, const PodOptions& options, Listener listener)
@@ -87,7 +92,7 @@ class Follower final : public PodSource {
     if ((pods_ && !pods_->confirmed_at()) || (slices_ && !slices_->confirmed_at())) return;
     static const std::map<std::string, connect::PodState> kNoPods;
     std::vector<ReplicaEndpoint> found = slices_ ? replicas_of(slices_->all(), pods_ ? pods_->all() : kNoPods, options_)
-                                                 : replicas_of(pods_->all(), options_.port);
+                                                 : replicas_of(pods_->all(), options_);
     std::string missing;
     if (slices_)
       missing = missing_replicas(slices_->all(), options_, in_namespace_);
@@ -124,16 +129,17 @@ core::Result<void> check_pod_options(const PodOptions& options) {
   return {};
 }
 
-std::vector<ReplicaEndpoint> replicas_of(const std::map<std::string, connect::PodState>& pods, std::uint16_t port) {
+std::vector<ReplicaEndpoint> replicas_of(const std::map<std::string, connect::PodState>& pods,
+                                         const PodOptions& options) {
   std::vector<ReplicaEndpoint> all;
   for (const auto& [name, group] : groups_of(pods, connect::PodSelection::kLeaders)) {
     const connect::PodState& pod = group.pod;
-    const auto address = net::Address::parse(pod.address, port);
+    const auto address = net::Address::parse(pod.address, options.port);
     if (!address || pod.has_ended) continue;
     ReplicaEndpoint& found = all.emplace_back();
     found.id = pod.name;
     found.url = "http://" + address->text();
-    found.pool = "default";
+    found.pool = pool_of(pod, options);
     found.role = role_of(pod);
     found.phase = phase_of(pod.is_ready, pod.is_terminating || pod.is_marked);
     found.addresses = {*address};
@@ -158,7 +164,10 @@ std::vector<ReplicaEndpoint> replicas_of(const std::map<std::string, connect::En
       made.id = endpoint.pod.empty() ? address->text() : endpoint.pod;
       made.url = "http://" + address->text();
       made.pool = "default";
-      if (pod != by_name.end()) made.role = role_of(*pod->second);
+      if (pod != by_name.end()) {
+        made.role = role_of(*pod->second);
+        made.pool = pool_of(*pod->second, options);
+      }
       made.phase = phase_of(endpoint.is_ready, endpoint.is_terminating || is_marked);
       made.addresses = {*address};
       const auto known = all.find(made.id);

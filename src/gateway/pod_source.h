@@ -17,11 +17,12 @@
 namespace penstock::gateway {
 
 struct PodOptions {
-  std::string selector;      // Of labels; empty: no pods.
-  std::string service;       // Whose EndpointSlices are followed; then the pods only add roles and marks of planners.
-  std::string port_name;     // Of the Service's port; empty: its only port, or the one with the number `port`.
-  std::string in_namespace;  // Empty: that of the kubeconfig or of this pod.
-  std::string kubeconfig;    // Empty: KUBECONFIG, the service account of this pod, or ~/.kube/config.
+  std::string selector;   // Of labels; empty: no pods.
+  std::string service;    // Whose EndpointSlices are followed; then pods only add roles, pools and marks of planners.
+  std::string port_name;  // Of the Service's port; empty: its only port, or the one with the number `port`.
+  std::string in_namespace;                  // Empty: that of the kubeconfig or of this pod.
+  std::string kubeconfig;                    // Empty: KUBECONFIG, the service account of this pod, or ~/.kube/config.
+  std::string pool_label = "penstock/pool";  // Its value is the pool of a pod; a pod without it is in "default".
   std::uint16_t port = 8000;
   [[nodiscard]] bool follows_any() const { return !selector.empty() || !service.empty(); }
   bool operator==(const PodOptions&) const = default;
@@ -34,7 +35,7 @@ struct PodOptions {
 // draining. Pods without an address, and those that have ended, are no replicas. Of a group of a LeaderWorkerSet the
 // leader is the replica; if the workers are among the pods, they must be ready, too.
 [[nodiscard]] std::vector<ReplicaEndpoint> replicas_of(const std::map<std::string, connect::PodState>& pods,
-                                                       std::uint16_t port);
+                                                       const PodOptions& options);
 
 // The endpoints of all slices of a Service. One that terminates, or whose pod a planner has marked, is draining; one
 // that is ready serves; others are warming. Its id is the name of its pod, or its address. An endpoint that is in

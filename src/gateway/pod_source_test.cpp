@@ -28,7 +28,7 @@ std::vector<ReplicaEndpoint> replicas(const std::vector<Json>& objects) {
   std::map<std::string, connect::PodState> pods;
   for (const Json& object : objects)
     pods.emplace("prod/" + connect::parse_pod(object).name, connect::parse_pod(object));
-  return replicas_of(pods, 8000);
+  return replicas_of(pods, PodOptions{});
 }
 
 TEST(PodSource, ReadyPodsServeOthersWarmUpAndTerminatingOnesDrain) {
@@ -51,6 +51,15 @@ TEST(PodSource, APodThatAPlannerMarkedDrains) {
   const auto found = replicas({marked});
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].phase, Phase::kDraining);
+}
+
+TEST(PodSource, ALabelNamesThePoolOfAPod) {
+  Json labelled = pod("a", "10.0.0.1", "True");
+  labelled["metadata"]["labels"]["penstock/pool"] = "long";
+  const auto found = replicas({labelled, pod("b", "10.0.0.2", "True")});
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_EQ(found[0].pool, "long");
+  EXPECT_EQ(found[1].pool, "default");
 }
 
 TEST(PodSource, TheLeaderOfAGroupIsTheReplicaAndServesWhenAllPodsAreReady) {

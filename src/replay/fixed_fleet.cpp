@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 
 namespace penstock::replay {
 namespace {
@@ -31,7 +32,8 @@ class Search {
       if (fleet == failed || stands_still) return std::nullopt;
     }
     if (failed.empty()) return fleet;  // The smallest of all.
-    return pools_.size() == 1 ? bisect(failed[0], fleet[0]) : try_splits(std::move(fleet));
+    if (pools_.size() == 1) return bisect(failed[0], fleet[0]);
+    return pools_.size() == 2 ? try_splits(std::move(fleet)) : shrink_each(std::move(fleet));
   }
 
  private:
@@ -81,6 +83,28 @@ class Search {
     return best;
   }
 
+  // The smallest size of each pool beside those of the others, the most expensive pool first.
+  [[nodiscard]] Found shrink_each(FleetSizes fleet) {
+    std::vector<std::size_t> order(fleet.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::size_t a, std::size_t b) { return pools_[a].price > pools_[b].price; });
+    for (const std::size_t pool : order) {
+      std::uint32_t too_few = pools_[pool].min - 1;
+      while (fleet[pool] - too_few > 1) {
+        FleetSizes smaller = fleet;
+        smaller[pool] = too_few + (fleet[pool] - too_few) / 2;
+        const auto tried = attempt(smaller);
+        if (!tried) return tl::make_unexpected(tried.error());
+        if (tried->reaches_goal)
+          fleet = std::move(smaller);
+        else
+          too_few = smaller[pool];
+      }
+    }
+    return fleet;
+  }
+
   const std::vector<PoolSizes>& pools_;
   const TryFleet& attempt_;
   std::map<FleetSizes, FleetTrial> tried_;
@@ -89,7 +113,7 @@ class Search {
 }  // namespace
 
 Found cheapest_fleet(const std::vector<PoolSizes>& pools, const TryFleet& attempt) {
-  PENSTOCK_ASSERT(pools.size() == 1 || pools.size() == 2, "a deployment has one aggregated pool, or two");
+  PENSTOCK_ASSERT(!pools.empty(), "a deployment has a pool");
   return Search{pools, attempt}.run();
 }
 

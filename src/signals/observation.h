@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/time.h"
+#include "signals/slo.h"
 #include "telemetry/engine_sample.h"
 
 namespace penstock::signals {
@@ -99,10 +100,21 @@ struct Pool {
   core::Duration wake_time{};       // Time from the request to wake a replica until it is ready; 0: none ever sleeps.
   double sleep_price = 0.15;        // Share of the price that a replica costs while it is asleep.
   std::uint32_t min_asleep = 0;     // Replicas that are kept asleep whatever the policy decides.
+  RequestSelector serves{};         // Of several aggregated pools: the first that matches a request is its own.
 
   // Replicas sleep, and waking one is faster than starting one.
   [[nodiscard]] bool can_sleep() const { return wake_time > core::Duration{} && wake_time < start_up; }
 };
+
+// What the pools serve, if they are several aggregated ones; otherwise empty.
+template <class Pools>
+[[nodiscard]] std::vector<RequestSelector> served_by(const Pools& pools) {
+  std::vector<RequestSelector> served;
+  for (const Pool& pool : pools)
+    if (pool.role == Role::kAggregated) served.push_back(pool.serves);
+  if (served.size() < 2) served.clear();
+  return served;
+}
 
 struct PoolObservation : Pool {
   std::uint32_t target_replicas = 1;  // The last requested number.
@@ -141,6 +153,7 @@ struct RecentRequest {
   bool streamed = true;                      // Otherwise only e2e_ms is ever known.
   float e2e_ms = -1.0F;                      // From arrival to end; negative until it has completed.
   RequestEnd end = RequestEnd::kNone;
+  std::uint8_t pool = 0;  // Index of its own pool among several aggregated ones; otherwise 0.
 };
 
 struct Observation {
@@ -149,5 +162,13 @@ struct Observation {
   // Arrivals within Policy::memory(), in their order; valid while the policy decides.
   std::span<const RecentRequest> recent;
 };
+
+// Traffic counters and windows, without latencies, of all pools at which requests enter, or which decode, together.
+struct FleetTraffic {
+  std::uint64_t arrivals_total = 0, input_tokens_total = 0, completed_total = 0, output_tokens_total = 0;
+  TrafficWindow last_minute;
+};
+[[nodiscard]] FleetTraffic entry_traffic(const Observation& observation);
+[[nodiscard]] FleetTraffic exit_traffic(const Observation& observation);
 
 }  // namespace penstock::signals

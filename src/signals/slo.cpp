@@ -5,18 +5,17 @@ namespace {
 
 bool fits(const std::string& selector, std::string_view value) { return selector.empty() || selector == value; }
 
-bool matches(const SegmentSlo& segment, const SloTraits& request) {
-  return request.prompt_tokens >= segment.prompt_min && request.prompt_tokens <= segment.prompt_max &&
-         fits(segment.traffic_class, request.traffic_class) && fits(segment.tenant, request.tenant) &&
-         (request.model.empty() || fits(segment.model, request.model));
-}
-
 }  // namespace
 
+bool RequestSelector::matches(const SloTraits& request) const {
+  return request.prompt_tokens >= prompt_min && request.prompt_tokens <= prompt_max &&
+         fits(traffic_class, request.traffic_class) && fits(tenant, request.tenant) &&
+         (request.model.empty() || fits(model, request.model));
+}
+
 std::uint8_t target_index(std::span<const SegmentSlo> segments, const SloTraits& request) {
-  for (std::size_t i = 0; i < segments.size(); ++i)
-    if (matches(segments[i], request)) return static_cast<std::uint8_t>(i + 1);
-  return 0;
+  const std::uint32_t segment = first_match(segments, request);
+  return segment == segments.size() ? 0 : static_cast<std::uint8_t>(segment + 1);
 }
 
 std::vector<SegmentSlo> segments_by_name(std::span<const SegmentSlo> segments) {

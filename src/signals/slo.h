@@ -20,11 +20,34 @@ struct SloTarget {
   std::optional<core::Duration> e2e{};
 };
 
+// The properties that select the segment or the pool of a request.
+struct SloTraits {
+  std::string_view model;  // Empty for the only model.
+  std::string_view traffic_class, tenant;
+  std::uint32_t prompt_tokens = 0;
+};
+
 // An empty selector matches everything; all others must match.
-struct SegmentSlo {
-  std::string name;
+struct RequestSelector {
   std::string model, traffic_class, tenant;               // The class is "interactive" or "batch".
   std::uint32_t prompt_min = 0, prompt_max = UINT32_MAX;  // Tokens, both included.
+
+  [[nodiscard]] bool matches(const SloTraits& request) const;
+};
+
+// Index of the first selector that matches; their number if none does. One comparison per selector before the match.
+template <class Selectors>
+[[nodiscard]] std::uint32_t first_match(const Selectors& selectors, const SloTraits& request) {
+  std::uint32_t index = 0;
+  for (const RequestSelector& each : selectors) {
+    if (each.matches(request)) break;
+    ++index;
+  }
+  return index;
+}
+
+struct SegmentSlo : RequestSelector {
+  std::string name;
   SloTarget target;
   double goal = 0.99;  // Share of its requests that should meet the target.
 };
@@ -43,13 +66,6 @@ struct SloPolicy {
 
 inline constexpr std::size_t kSegmentsMax = 64;
 inline constexpr std::string_view kGeneralTarget = "general";  // Name of the general target in reports.
-
-// The properties that select the segment of a request.
-struct SloTraits {
-  std::string_view model;  // Empty for the only model.
-  std::string_view traffic_class, tenant;
-  std::uint32_t prompt_tokens = 0;
-};
 
 // Returns 0 for the general target and i + 1 for segments[i]. Costs about one comparison per segment before the match.
 [[nodiscard]] std::uint8_t target_index(std::span<const SegmentSlo> segments, const SloTraits& request);

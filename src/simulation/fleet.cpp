@@ -36,6 +36,9 @@ void Fleet::publish(core::Instant now) {
                    : state == ReplicaState::kDraining ? dispatch::ReplicaPhase::kDraining
                                                       : dispatch::ReplicaPhase::kWarming;
       spec.kv_tokens = std::uint64_t{pool.spec.engine.kv_blocks} * pool.spec.engine.block_tokens;
+      if (has_pool_rules())
+        spec.context_tokens =
+            static_cast<std::uint32_t>(std::min<std::uint64_t>(engine::context_tokens(pool.spec.engine), UINT32_MAX));
     }
   }
   dispatcher_.set_replicas(specs, now);
@@ -192,6 +195,13 @@ void Fleet::end(std::uint32_t id, core::Instant now) {
 }
 
 bool Fleet::can_serve(const workload::Request& request) const {
+  if (!has_pool_rules()) return fits_all(request);
+  return std::any_of(pools_.begin(), pools_.end(), [&](const Pool& pool) {
+    return std::uint64_t{request.input_tokens} + request.output_tokens <= engine::context_tokens(pool.spec.engine);
+  });
+}
+
+bool Fleet::fits_all(const workload::Request& request) const {
   return std::all_of(pools_.begin(), pools_.end(), [&](const Pool& pool) {
     if (pool.spec.role == signals::Role::kDecode && request.output_tokens == 1) return true;
     engine::EngineRequest made;

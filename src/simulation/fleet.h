@@ -76,8 +76,15 @@ class Fleet {
         core::RandomStream random);
 
   [[nodiscard]] std::vector<Pool>& pools() { return pools_; }
-  // Whether an engine of each pool that the request needs can ever hold it.
+  // There are several aggregated pools.
+  [[nodiscard]] bool has_pool_rules() const {
+    return pools_.size() > 1 && pools_.front().spec.role == signals::Role::kAggregated;
+  }
+  // The dispatcher's number of the pool.
+  [[nodiscard]] std::uint32_t rule_of(std::uint32_t pool) const { return has_pool_rules() ? pool : 0; }
+  // Whether an engine of each pool that the request needs can ever hold it; of several aggregated pools, of one.
   [[nodiscard]] bool can_serve(const workload::Request& request) const;
+  [[nodiscard]] bool fits_all(const workload::Request& request) const;  // An engine of each pool can hold it.
   // The living replicas that the event concerns.
   [[nodiscard]] std::vector<std::uint32_t> concerned_by(const FaultEvent& event) const;
   // Ids begin with 1.

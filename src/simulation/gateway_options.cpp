@@ -22,6 +22,11 @@ admission::Class Gateway::class_of(const workload::Request& request) const {
   return batch ? admission::Class::kBatch : admission::Class::kInteractive;
 }
 
+signals::SloTraits Gateway::traits_of(const workload::Request& request) const {
+  return {model, admission::to_string(class_of(request)), options.tenants[tenants[request.tenant]].name,
+          request.input_tokens};
+}
+
 core::Duration Gateway::time_budget_of(const workload::Request& request) const {
   return (class_of(request) == admission::Class::kBatch ? options.batch : options.interactive).time_budget;
 }
@@ -46,6 +51,7 @@ Gateway make_gateway(const workload::Workload& workload, const RunOptions& optio
   dispatch::DispatchOptions& made = gateway.options;
   gateway.model = !options.model.empty() ? options.model : made.models.empty() ? "model" : made.models.front().name;
   made.strategy = options.router;
+  made.pools = pool_rules(options.pools);
   made.seed = options.seed;
   made.slo = {options.slo, options.slo_goal, options.slo_segments};
   // The world has its own. Runs that check themselves compare both.
@@ -53,13 +59,14 @@ Gateway make_gateway(const workload::Workload& workload, const RunOptions& optio
   const std::uint32_t block_tokens = options.pools.front().engine.block_tokens;
   if (live) gateway.blocks_per_key = std::max(1U, kLiveKeyTokens / block_tokens);
   made.key_tokens = gateway.blocks_per_key * block_tokens;
-  gateway.classes = live || options.dispatch;
+  gateway.limits = live || options.dispatch;
+  gateway.classes = gateway.limits || !made.pools.empty();
 
   if (!gateway.classes) {
     gateway.tenants.assign(workload.tenants.size(), 0);
     return gateway;
   }
-  const bool configured = !made.tenants.empty();
+  const bool configured = gateway.limits && !made.tenants.empty();
   std::optional<std::uint32_t> others;
   for (const std::string& name : workload.tenants) {
     const auto known = std::find_if(made.tenants.begin(), made.tenants.end(),

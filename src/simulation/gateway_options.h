@@ -16,10 +16,12 @@ struct Gateway {
   dispatch::DispatchOptions options;
   std::string model;                   // The model of every request.
   std::vector<std::uint32_t> tenants;  // Tenant of the dispatcher, by tenant of the workload.
-  bool classes = false;                // Requests keep their traffic class.
+  bool limits = false;                 // It has limits of the gateway, which the router of a peer has not.
+  bool classes = false;                // Requests keep their traffic class and their tenant.
   std::uint32_t blocks_per_key = 1;    // KV blocks per routing key.
 
   [[nodiscard]] admission::Class class_of(const workload::Request& request) const;
+  [[nodiscard]] signals::SloTraits traits_of(const workload::Request& request) const;
   [[nodiscard]] core::Duration time_budget_of(const workload::Request& request) const;  // 0: none
   // The routing keys of its prompt, of which the first `shared_blocks` blocks may be those of other prompts. Returns
   // the number of the other keys.
@@ -27,8 +29,8 @@ struct Gateway {
                         std::uint32_t shared_blocks, std::vector<std::uint64_t>& keys) const;
 };
 
-// Without RunOptions::dispatch, the router of a peer knows neither limits, tenants nor classes, and the live router has
-// the gateway's default limits and every tenant of the workload. Tenants of the workload that are not configured share
-// one tenant without limits.
+// Without RunOptions::dispatch, a peer's router has no limits, and neither tenants nor classes unless there are
+// several aggregated pools; the live router has the gateway's default limits and every tenant of the workload. Tenants
+// of the workload that are not configured share one tenant without limits.
 [[nodiscard]] Gateway make_gateway(const workload::Workload& workload, const RunOptions& options);
 }  // namespace penstock::simulation

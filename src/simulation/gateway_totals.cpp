@@ -46,7 +46,7 @@ void GatewayTotals::summarize(const Gateway& gateway, decision::RunResult& resul
   for (std::size_t i = 0; i < counters.refusals.size(); ++i)
     if (counters.refusals[i] > 0) refusals[to_string(static_cast<dispatch::RefusalReason>(i))] = counters.refusals[i];
   for (const auto& [reason, count] : refusals) result.failures.push_back({reason, count});
-  if (!gateway.classes) return;
+  if (!gateway.limits) return;
   for (const auto& [key, each] : sums) {
     decision::TenantResult& tenant = result.tenants.emplace_back();
     tenant.name = key.first;

@@ -1,8 +1,11 @@
 // Load tests of one simulated replica.
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <vector>
 
 #include "core/random.h"
+#include "simulation/gateway_options.h"
 #include "simulation/run.h"
 
 namespace penstock::simulation {
@@ -14,8 +17,23 @@ constexpr std::uint32_t kPartnerReplicas = 64;
 constexpr int kDoublings = 24;
 constexpr int kHalvings = 7;  // the found rate is within 2^(1/128), 0.5 %, of the sought one
 
-// Requests drawn from the workload, with their prefixes, arriving at random at 1/s.
-workload::Workload draw(const workload::Workload& from, std::uint64_t seed) {
+// The requests that the pool serves as the first that matches; all where that is none.
+std::vector<std::uint32_t> own_requests(const workload::Workload& workload, const PoolSpec& pool,
+                                        const RunOptions& options) {
+  std::vector<std::uint32_t> own, all(workload.requests.size());
+  std::iota(all.begin(), all.end(), 0U);
+  const Gateway gateway = make_gateway(workload, options);
+  const std::vector<dispatch::PoolRule>& rules = gateway.options.pools;
+  for (const std::uint32_t request : all) {
+    if (rules.empty()) break;
+    const std::uint32_t first = signals::first_match(rules, gateway.traits_of(workload.requests[request]));
+    if (first < rules.size() && rules[first].name == pool.name) own.push_back(request);
+  }
+  return own.empty() ? all : own;
+}
+
+// Requests drawn from some of the workload, with their prefixes, arriving at random at 1/s.
+workload::Workload draw(const workload::Workload& from, const std::vector<std::uint32_t>& some, std::uint64_t seed) {
   core::RandomStream random = core::RandomStream{seed}.fork("probe");
   workload::Workload drawn;
   drawn.name = from.name;
@@ -25,7 +43,7 @@ workload::Workload draw(const workload::Workload& from, std::uint64_t seed) {
   double at = 0.0;
   for (std::size_t i = 0; i < kProbeRequests; ++i) {
     at += random.exponential(1.0);
-    drawn.requests.push_back(from.requests[random.below(from.requests.size())]);
+    drawn.requests.push_back(from.requests[some[random.below(some.size())]]);
     drawn.requests.back().arrival = core::Instant{core::from_seconds(at)};
   }
   return drawn;
@@ -51,7 +69,7 @@ core::Result<planner::ReplicaCapacity> probe_capacity(const workload::Workload& 
                                                       const RunOptions& options, double attainment) {
   if (workload.requests.empty()) return core::invalid_input("workload", "has no requests");
   const RunOptions probe = probe_options(pool, options);
-  const workload::Workload shapes = draw(workload, options.seed);
+  const workload::Workload shapes = draw(workload, own_requests(workload, pool, options), options.seed);
   workload::Workload paced = shapes;
   auto still = planner::make_policy("static", {});
   if (!still) return tl::make_unexpected(still.error());

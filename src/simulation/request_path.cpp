@@ -25,6 +25,14 @@ std::vector<std::uint32_t> named_blocks(const workload::Workload& workload, cons
   return counts;
 }
 
+// What decides about its pool beside the request itself. A client states the length of an answer that not every pool
+// could hold.
+void describe_for_pools(const workload::Request& shape, const Fleet& fleet, const RunOptions& options,
+                        dispatch::RequestInfo& info) {
+  if (fleet.has_pool_rules() && !fleet.fits_all(shape)) info.max_tokens = shape.output_tokens;
+  if (options.pools_by_priority) info.pool = static_cast<std::uint32_t>(std::max<std::int8_t>(0, shape.priority));
+}
+
 }  // namespace
 
 RequestPath::RequestPath(const workload::Workload& workload, const RunOptions& options, const Gateway& gateway,
@@ -74,7 +82,7 @@ void RequestPath::send(std::uint32_t request) {
   if (!fleet_.can_serve(shape)) {
     view_.arrived(request);
     recorder_.failed(request, timeline_.now, Outcome::kTooLarge);
-    return view_.failed(request, view_.entry_pool());
+    return view_.failed(request, view_.entry_pool(request));
   }
   dispatch::RequestInfo info;
   info.model = gateway_.model;
@@ -87,9 +95,10 @@ void RequestPath::send(std::uint32_t request) {
   info.keys = keys_;
   info.affinity = shape.session == workload::kNoSession ? 0 : std::uint64_t{shape.session} + 1;
   info.received_at = timeline_.now;
+  describe_for_pools(shape, fleet_, options_, info);
   ++totals_.sent;
   const dispatch::ArrivalResult result = dispatcher_.arrive(info, *this, timeline_.now);
-  if (result.is_work) view_.arrived(request);
+  view_.received(request, result);
   if (result.refusal) return refuse(request);
   flights_[request].ticket = result.ticket;
   if (const core::Duration budget = gateway_.time_budget_of(shape); budget > core::Duration{})
@@ -137,7 +146,7 @@ void RequestPath::deliver(dispatch::Ticket ticket, const dispatch::Refusal& refu
 
 void RequestPath::refuse(std::uint32_t request) {
   recorder_.failed(request, timeline_.now, Outcome::kRefused);
-  view_.failed(request, view_.entry_pool());
+  view_.failed(request, view_.entry_pool(request));
 }
 
 void RequestPath::schedule_tick() {
@@ -295,7 +304,7 @@ void RequestPath::leave(std::uint32_t request, Outcome outcome) {
   waiting_.erase(flight.ticket);
   std::erase(undecoded_, request);
   std::erase(lost_, request);
-  fail(request, view_.entry_pool(), outcome, withdraw(request));
+  fail(request, view_.entry_pool(request), outcome, withdraw(request));
   schedule_tick();
 }
 
@@ -391,8 +400,8 @@ void RequestPath::lose(std::span<const engine::OpenRequest> open, std::uint32_t 
 void RequestPath::try_again(std::uint32_t request, Outcome otherwise) {
   if (const auto grant = dispatcher_.route_again(flights_[request].ticket, timeline_.now))
     submit(request, *grant);
-  else if (gateway_.classes)
-    fail(request, view_.entry_pool(), otherwise, 0);
+  else if (gateway_.limits)
+    fail(request, view_.entry_pool(request), otherwise, 0);
   else
     lost_.push_back(request);
 }
@@ -402,7 +411,7 @@ void RequestPath::give_up_open() {
     if (!recorder_.has_arrived(request) || !is_open(request)) continue;
     waiting_.erase(flights_[request].ticket);
     totals_.discarded_tokens += withdraw(request);
-    fail(request, view_.entry_pool(), Outcome::kUnfinished, 0);
+    fail(request, view_.entry_pool(request), Outcome::kUnfinished, 0);
   }
 }
 
@@ -410,15 +419,14 @@ void RequestPath::give_up_open() {
 
 std::uint32_t RequestPath::unrouted(std::uint32_t pool) const {
   if (pool == view_.decode_pool()) return static_cast<std::uint32_t>(undecoded_.size());
-  const auto lost = static_cast<std::uint32_t>(lost_.size());
-  return lost + (waiting_.empty() ? 0 : dispatcher_.waiting_for_room(0).requests);
+  return view_.count_at(pool, lost_) + dispatcher_.waiting_for_room(0, fleet_.rule_of(pool)).requests;
 }
 
 std::optional<core::Instant> RequestPath::oldest_unrouted(std::uint32_t pool) const {
   if (pool == view_.decode_pool())
     return undecoded_.empty() ? std::nullopt : std::optional{view_.prefilled_at(undecoded_.front())};
   if (waiting_.empty()) return std::nullopt;
-  const core::Instant oldest = dispatcher_.waiting_for_room(0).oldest;
+  const core::Instant oldest = dispatcher_.waiting_for_room(0, fleet_.rule_of(pool)).oldest;
   return oldest == core::kNever ? std::nullopt : std::optional{oldest};
 }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <set>
+#include <string_view>
 
 #include "simulation/world.h"
 #include "workload/transform.h"
@@ -9,6 +11,14 @@
 namespace penstock::simulation {
 
 using signals::Role;
+
+std::vector<dispatch::PoolRule> pool_rules(const std::vector<PoolSpec>& pools) {
+  std::vector<dispatch::PoolRule> rules;
+  for (const PoolSpec& pool : pools)
+    if (pool.role == Role::kAggregated) rules.push_back({pool.serves, pool.name, pool.overflow});
+  if (rules.size() < 2) rules.clear();
+  return rules;
+}
 
 actuation::Limits simulated_life_cycle() {
   constexpr core::Duration kUnlimited = std::chrono::hours{24 * 365};
@@ -22,14 +32,18 @@ namespace {
 
 core::Result<void> check(const workload::Workload& workload, const RunOptions& options) {
   const auto& pools = options.pools;
-  const bool aggregated = pools.size() == 1 && pools[0].role == Role::kAggregated;
+  const bool aggregated =
+      !pools.empty() && pools.size() <= dispatch::kPoolsMax &&
+      std::all_of(pools.begin(), pools.end(), [](const PoolSpec& pool) { return pool.role == Role::kAggregated; });
   const bool disaggregated = pools.size() == 2 && pools[0].role != pools[1].role &&
                              pools[0].role != Role::kAggregated && pools[1].role != Role::kAggregated;
   if (!aggregated && !disaggregated)
-    return core::invalid_input("pools", "a deployment is one aggregated pool, or one prefill and one decode pool",
+    return core::invalid_input("pools", "a deployment has aggregated pools, or one prefill and one decode pool",
                                "give each pool its role");
-  if (pools.size() == 2 && pools[0].name == pools[1].name)
-    return core::invalid_input("pools", "two pools are named " + pools[0].name, "give each pool its own name");
+  std::set<std::string_view> names;
+  for (const PoolSpec& pool : pools)
+    if (!names.insert(pool.name).second)
+      return core::invalid_input("pools", "two pools are named " + pool.name, "give each pool its own name");
   for (const PoolSpec& pool : pools) {
     const std::string where = "pools." + pool.name;
     if (!pool.step_time) return core::invalid_input(where + ".engine", "has no step-time model");
@@ -45,7 +59,7 @@ core::Result<void> check(const workload::Workload& workload, const RunOptions& o
                                                         ") must be at least max sequences (" +
                                                         std::to_string(pool.engine.max_sequences) + ")");
     if (pool.engine.block_tokens != pools[0].engine.block_tokens)
-      return core::invalid_input(where + ".engine", "both pools need the same block size");
+      return core::invalid_input(where + ".engine", "all pools need the same block size");
   }
   if (workload.requests.empty()) return core::invalid_input("workload", "has no requests");
   if (!std::is_sorted(workload.requests.begin(), workload.requests.end(),

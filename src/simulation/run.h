@@ -34,14 +34,18 @@ struct PoolSpec : signals::Pool {
   std::uint32_t replicas = 1;                  // Ready at the start of the run.
   core::Duration warm_up{};                    // The part of the start-up in which warm-up prompts are answered.
   std::string step_time_model = "polynomial";  // Description of step_time; see engine/step_time_models.h.
+  bool overflow = true;                        // Its requests may go to a pool that answers clearly sooner.
   std::string kubernetes;  // Of a live fleet: the object whose replicas are the pool, "deployment/NAME"; empty: none.
 };
+
+// The rules by which a dispatcher chooses among several aggregated pools; empty if there is only one.
+[[nodiscard]] std::vector<dispatch::PoolRule> pool_rules(const std::vector<PoolSpec>& pools);
 
 // A simulated replica is given all the time that it needs. As in Kubernetes, one that drains is not taken back.
 [[nodiscard]] actuation::Limits simulated_life_cycle();
 
 struct RunOptions {
-  std::vector<PoolSpec> pools = {PoolSpec{}};  // one aggregated pool, or one prefill and one decode pool
+  std::vector<PoolSpec> pools = {PoolSpec{}};  // Aggregated pools, or one prefill and one decode pool.
   routing::Strategy router = routing::Strategy::kKv;
   // Limits of the gateway, its tenants, classes and prices. None: the live router has the gateway's defaults, the
   // router of a peer has no limits.
@@ -58,6 +62,7 @@ struct RunOptions {
   // Earlier arrivals are served and not counted, and neither are the GPU time and the changes before this time. The
   // series covers the whole run.
   core::Instant judged_from = core::kStart;
+  bool pools_by_priority = false;             // Of trials: the priority of a request is the index of its own pool.
   bool details = true;                        // false: counts and shares alone, no series, percentiles, segments …
   core::Instant judged_until = core::kNever;  // … and then of arrivals before this time, at whose end the run ends
   std::uint32_t running = 0;                  // so many of the first requests decode from the start: their KV is there

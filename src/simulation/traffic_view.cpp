@@ -1,5 +1,7 @@
 #include "simulation/traffic_view.h"
 
+#include <algorithm>
+
 namespace penstock::simulation {
 
 TrafficView::TrafficView(const workload::Workload& workload, const RunOptions& options, const Timeline& timeline,
@@ -14,6 +16,7 @@ TrafficView::TrafficView(const workload::Workload& workload, const RunOptions& o
     if (options.pools[i].role == signals::Role::kDecode) decode_pool_ = i;
     if (options.pools[i].role != signals::Role::kDecode) entry_pool_ = i;
   }
+  if (fleet.has_pool_rules()) own_pools_.assign(workload.requests.size(), static_cast<std::uint8_t>(entry_pool_));
   if (memory > core::Duration{}) recent_numbers_.resize(workload.requests.size());
   if (segments) {
     for (Pool& pool : fleet.pools()) pool.meter = signals::RequestMeter{options.slo.ttft};
@@ -23,15 +26,27 @@ TrafficView::TrafficView(const workload::Workload& workload, const RunOptions& o
 
 // ---- the life of a request ------------------------------------------------------------------------------------------
 
+void TrafficView::received(std::uint32_t request, const dispatch::ArrivalResult& result) {
+  if (!own_pools_.empty()) own_pools_[request] = static_cast<std::uint8_t>(std::min(result.pool, entry_pool_));
+  if (result.is_work) arrived(request);
+}
+
+std::uint32_t TrafficView::count_at(std::uint32_t pool, std::span<const std::uint32_t> requests) const {
+  return static_cast<std::uint32_t>(std::ranges::count_if(
+      requests, [&](std::uint32_t request) { return own_pools_.empty() || own_pools_[request] == pool; }));
+}
+
 void TrafficView::arrived(std::uint32_t request) {
   const workload::Request& shape = workload_.requests[request];
   ++arrivals_;
   visible_[request] = true;
   if (timeline_.now != shape.arrival) later_[request] = timeline_.now;
-  fleet_.pools()[entry_pool_].meter.arrived(timeline_.now, shape.input_tokens);
+  const std::uint32_t pool = entry_pool(request);
+  fleet_.pools()[pool].meter.arrived(timeline_.now, shape.input_tokens);
   if (recent_numbers_.empty()) return;
   recent_.push_back({timeline_.now, shape.input_tokens, 0, -1.0F, -1.0F, workload_.blocks_of(shape),
                      recorder_.target(request), shape.streamed});
+  recent_.back().pool = static_cast<std::uint8_t>(decode_pool_ ? 0 : pool);
   recent_numbers_[request] = static_cast<std::uint32_t>(recent_.size());
 }
 
@@ -49,7 +64,7 @@ void TrafficView::first_token(std::uint32_t request) {
   if (!workload_.requests[request].streamed) return;  // No client sees it.
   const double ttft = ttft_ms(request);
   if (signals::RecentRequest* recent = recent_of(request)) recent->ttft_ms = static_cast<float>(ttft);
-  fleet_.pools()[entry_pool_].meter.first_token(timeline_.now, ttft, traits_of(request), times_of(request));
+  fleet_.pools()[entry_pool(request)].meter.first_token(timeline_.now, ttft, traits_of(request), times_of(request));
 }
 
 void TrafficView::transferred(std::uint32_t request) {
@@ -69,15 +84,15 @@ void TrafficView::completed(std::uint32_t request, std::uint32_t pool, std::uint
     times = {.ttft_ms = ttft_ms(request), .itl_ms = recorder_.itl_ms(request)};
   else
     times = {.e2e_ms = e2e_ms};
-  for (const std::uint32_t metered : {entry_pool_, pool}) {
-    fleet_.pools()[metered].meter.completed(timeline_.now, traits_of(request), output_tokens, times);
-    if (pool == entry_pool_) break;
-  }
+  const std::uint32_t entry = entry_pool(request);
+  fleet_.pools()[entry].meter.completed(timeline_.now, traits_of(request), output_tokens, times);
+  if (decode_pool_ && pool != entry)
+    fleet_.pools()[pool].meter.completed(timeline_.now, traits_of(request), output_tokens, times);
   later_.erase(request);
 }
 
 void TrafficView::failed(std::uint32_t request, std::uint32_t pool) {
-  if (visible_[request]) fleet_.pools()[pool].meter.failed(timeline_.now);
+  if (visible_[request]) fleet_.pools()[decode_pool_ ? pool : entry_pool(request)].meter.failed(timeline_.now);
   if (signals::RecentRequest* recent = recent_of(request)) recent->end = signals::RequestEnd::kFailed;
   later_.erase(request);
 }

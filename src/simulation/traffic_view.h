@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/time.h"
+#include "dispatch/request.h"
 #include "engine/engine.h"
 #include "signals/request_meter.h"
 #include "simulation/fleet.h"
@@ -24,6 +25,8 @@ class TrafficView {
   TrafficView(const workload::Workload& workload, const RunOptions& options, const Timeline& timeline, Fleet& fleet,
               const Recorder& recorder, core::Duration memory, bool segments);
 
+  // The dispatcher has received it: it belongs to a pool, and has arrived if it is work.
+  void received(std::uint32_t request, const dispatch::ArrivalResult& result);
   // The life of a request. The first call makes it visible; calls for a request that is not do nothing.
   void arrived(std::uint32_t request);
   void submitted(std::uint32_t request);  // Its prompt, to an engine.
@@ -36,7 +39,12 @@ class TrafficView {
   void forget(std::uint32_t request);
 
   [[nodiscard]] bool sees(std::uint32_t request) const { return visible_[request]; }
-  [[nodiscard]] std::uint32_t entry_pool() const { return entry_pool_; }
+  // The pool in which the request is counted before it is decoded.
+  [[nodiscard]] std::uint32_t entry_pool(std::uint32_t request) const {
+    return own_pools_.empty() ? entry_pool_ : own_pools_[request];
+  }
+  // So many of the requests are counted there.
+  [[nodiscard]] std::uint32_t count_at(std::uint32_t pool, std::span<const std::uint32_t> requests) const;
   [[nodiscard]] std::optional<std::uint32_t> decode_pool() const { return decode_pool_; }
   // Requests that arrived within the memory of the policy, oldest first.
   [[nodiscard]] std::span<const signals::RecentRequest> recent();
@@ -59,7 +67,8 @@ class TrafficView {
   Fleet& fleet_;
   const Recorder& recorder_;
   core::Duration memory_;
-  std::uint32_t entry_pool_ = 0;
+  std::uint32_t entry_pool_ = 0;         // The last one, of several.
+  std::vector<std::uint8_t> own_pools_;  // By request; empty without several aggregated pools.
   std::optional<std::uint32_t> decode_pool_;
 
   std::uint64_t arrivals_ = 0;

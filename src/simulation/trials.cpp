@@ -15,7 +15,10 @@ constexpr double kSameRate = 0.02;  // a factor nearer to 1 than this changes no
 // waits for limits of a tenant or a class is no demand for replicas.
 RunOptions trial_options(RunOptions options) {
   options.faults = {};
-  for (PoolSpec& pool : options.pools) pool.min_asleep = 0;
+  for (PoolSpec& pool : options.pools) {
+    pool.min_asleep = 0;
+    pool.overflow = false;  // Each pool is sized for its own requests.
+  }
   if (options.router != routing::Strategy::kLive && !options.dispatch) return options;
   const dispatch::DispatchOptions given = options.dispatch.value_or(dispatch::DispatchOptions{});
   dispatch::DispatchOptions made = dispatch::unlimited_options();
@@ -39,6 +42,7 @@ class Trials final : public planner::FleetTrials {
     if (trials.step_time_factor != 1.0)
       for (auto& profile : profiles_) profile = engine::slowed(profile, trials.step_time_factor);
     correct({});
+    options_.pools_by_priority = own_pools() > 1;
     options_.progress = nullptr;
     options_.details = false;
   }
@@ -54,7 +58,7 @@ class Trials final : public planner::FleetTrials {
       for (const auto& request : traffic.requests) start = std::min(start, request.arrival);
     for (const auto& recent : traffic.requests) {
       add(std::max(start, recent.arrival) - start, recent.input_tokens, recent.output_tokens, recent.block_ids,
-          recent.target);
+          recent.target, recent.pool);
       // Without an objective for its end, it is judged as if it were streamed: its replica needs the same capacity.
       const signals::SloTarget& target =
           recent.target == 0 ? options_.slo : options_.slo_segments[recent.target - 1U].target;
@@ -104,11 +108,18 @@ class Trials final : public planner::FleetTrials {
   }
 
  private:
+  // Pools that have requests of their own.
+  [[nodiscard]] std::uint32_t own_pools() const {
+    return std::max<std::uint32_t>(1, static_cast<std::uint32_t>(pool_rules(options_.pools).size()));
+  }
+
   void add(core::Duration at, std::uint32_t input_tokens, std::uint32_t output_tokens,
-           std::span<const std::uint32_t> block_ids, std::uint8_t target) {
+           std::span<const std::uint32_t> block_ids, std::uint8_t target, std::uint8_t pool) {
     workload::Request request;
     request.arrival = core::kStart + at;
     request.tenant = target;
+    // All requests of a pool have the same priority, so that it changes nothing in the engines.
+    request.priority = static_cast<std::int8_t>(std::min<std::uint32_t>(pool, own_pools() - 1));
     request.input_tokens = input_tokens;
     request.output_tokens = std::clamp(room_for(input_tokens), 1U, std::max(1U, output_tokens));
     request.first_block = static_cast<std::uint32_t>(workload_.block_ids.size());
@@ -128,7 +139,7 @@ class Trials final : public planner::FleetTrials {
       if (room_for(running.context_tokens) < 2 || running.output_tokens == 0) continue;
       std::span<const std::uint32_t> block_ids = running.block_ids;
       for (share += traffic.running_factor; share >= 1.0; share -= 1.0) {
-        add({}, running.context_tokens, running.output_tokens + 1, block_ids, running.target);
+        add({}, running.context_tokens, running.output_tokens + 1, block_ids, running.target, running.pool);
         block_ids = {};  // Another copy has a prompt of its own.
       }
     }
@@ -136,14 +147,16 @@ class Trials final : public planner::FleetTrials {
     workload_.requests.insert(workload_.requests.end(), arriving.begin(), arriving.end());
   }
 
-  // Longest output after this prompt that every pool can hold.
+  // Longest output after this prompt that every pool can hold, or one of several aggregated pools.
   [[nodiscard]] std::uint32_t room_for(std::uint32_t input_tokens) const {
-    std::uint64_t room = UINT32_MAX;
+    const bool one_is_enough = own_pools() > 1;
+    std::uint64_t room = one_is_enough ? 0 : UINT32_MAX;
     for (const PoolSpec& pool : options_.pools) {
       const std::uint64_t blocks =
           pool.engine.kv_blocks - std::min(pool.engine.kv_blocks, pool.engine.watermark_blocks());
       const std::uint64_t tokens = blocks * pool.engine.block_tokens;
-      room = std::min(room, tokens > input_tokens ? tokens - input_tokens : 0);
+      const std::uint64_t left = tokens > input_tokens ? tokens - input_tokens : 0;
+      room = one_is_enough ? std::max(room, left) : std::min(room, left);
     }
     return static_cast<std::uint32_t>(room);
   }

@@ -13,14 +13,14 @@ constexpr double kOutputUnknown = 200.0;  // Assumed output length in tokens unt
 
 }  // namespace
 
-std::optional<LoadMinute> LoadHistory::observe(core::Instant now, const signals::PoolObservation& pool,
+std::optional<LoadMinute> LoadHistory::observe(core::Instant now, const signals::FleetTraffic& traffic,
                                                std::uint64_t generated_tokens) {
   const core::Instant from = std::exchange(seen_at_, now);
-  const bool steady = now > from && now - from < kIntervalMost && pool.arrivals_total >= arrivals_ &&
-                      pool.input_tokens_total >= input_tokens_ && generated_tokens >= generated_tokens_;
-  const auto arrivals = static_cast<double>(pool.arrivals_total - std::exchange(arrivals_, pool.arrivals_total));
+  const bool steady = now > from && now - from < kIntervalMost && traffic.arrivals_total >= arrivals_ &&
+                      traffic.input_tokens_total >= input_tokens_ && generated_tokens >= generated_tokens_;
+  const auto arrivals = static_cast<double>(traffic.arrivals_total - std::exchange(arrivals_, traffic.arrivals_total));
   const auto input =
-      static_cast<double>(pool.input_tokens_total - std::exchange(input_tokens_, pool.input_tokens_total));
+      static_cast<double>(traffic.input_tokens_total - std::exchange(input_tokens_, traffic.input_tokens_total));
   const auto generated = static_cast<double>(generated_tokens - std::exchange(generated_tokens_, generated_tokens));
   if (!steady) {
     recent_.clear();
@@ -28,7 +28,7 @@ std::optional<LoadMinute> LoadHistory::observe(core::Instant now, const signals:
     minute_from_ = now;
     return std::nullopt;
   }
-  const signals::TrafficWindow& window = pool.last_minute;
+  const signals::TrafficWindow& window = traffic.last_minute;
   const double length = window.completed == 0 ? kOutputUnknown
                                               : static_cast<double>(window.completed_output_tokens) /
                                                     static_cast<double>(window.completed);

@@ -32,10 +32,10 @@ struct LoadMinute {
 
 class LoadHistory {
  public:
-  // Called every tick with the pool at which requests enter, and the output tokens that engines have generated, 0 if
-  // they do not report them. Returns the minute that has ended, if one has. Intervals with a clock jump or a counter
-  // reset are left out.
-  std::optional<LoadMinute> observe(core::Instant now, const signals::PoolObservation& pool,
+  // Called every tick with the traffic of the pools at which requests enter, and the output tokens that engines have
+  // generated, 0 if they do not report them. Returns the minute that has ended, if one has. Intervals with a clock jump
+  // or a counter reset are left out.
+  std::optional<LoadMinute> observe(core::Instant now, const signals::FleetTraffic& traffic,
                                     std::uint64_t generated_tokens = 0);
   // The largest load of ten seconds that ended in (from, to], of the last 20 minutes; 0 without any.
   [[nodiscard]] double peak(core::Instant from, core::Instant to) const;

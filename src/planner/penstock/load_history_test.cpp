@@ -38,7 +38,7 @@ class Traffic {
   [[nodiscard]] double peak() const { return history.peak(at_s(now_s - 60), at_s(now_s)); }
 
   LoadHistory history;
-  signals::PoolObservation pool;
+  signals::FleetTraffic pool;
   std::uint64_t generated = 0;
   double now_s = 1000.0;
 };

@@ -21,8 +21,8 @@ FleetSize size_of(const signals::Observation& observation) {
 }  // namespace
 
 void LoadOutlook::observe(const signals::Observation& observation, core::Duration used, BurnRate& burn) {
-  const auto minute =
-      history_.observe(observation.now, observation.pools.front(), observation.pools.back().output_tokens_total);
+  const auto minute = history_.observe(observation.now, signals::entry_traffic(observation),
+                                       signals::exit_traffic(observation).output_tokens_total);
   if (!minute) return;
   base_ = history_.peak(observation.now - std::clamp(used, kUsedLeast, kUsedMost), observation.now);
   futures_.observe(minute->peak, base_);

@@ -159,7 +159,8 @@ class PenstockPlanner final : public Policy {
     burn_.observe(observation, best());
     const auto& plan = load_.plan();
     load_outlook_->observe(observation, plan ? plan->used : core::Duration{}, burn_);
-    if (observation.pools.front().last_minute.arrivals > 0 || in_flight(observation)) busy_at_ = observation.now;
+    if (signals::entry_traffic(observation).last_minute.arrivals > 0 || in_flight(observation))
+      busy_at_ = observation.now;
     bool changed = false;
     for (std::size_t i = 0; i < std::min(speeds_.size(), observation.pools.size()); ++i)
       changed = speeds_[i].observe(observation.pools[i], observation.now) || changed;
@@ -310,7 +311,8 @@ class PenstockPlanner final : public Policy {
     for (std::size_t i = 0; i < observation.pools.size(); ++i) proposals.push_back(propose(observation, i, phase));
     for (std::size_t i = 0; i < proposals.size(); ++i)
       add_memory_evidence(observation.pools[i], observation.now, proposals[i]);
-    if (phase == RolloutPhase::kLoad && proposals.size() > 1) keep_ratio(proposals);
+    const bool in_series = observation.pools.front().role != signals::Role::kAggregated;
+    if (phase == RolloutPhase::kLoad && proposals.size() > 1 && in_series) keep_ratio(proposals);
     return proposals;
   }
 
@@ -424,7 +426,7 @@ class PenstockPlanner final : public Policy {
   }
 
   [[nodiscard]] static double rate_of(const signals::Observation& observation) {
-    const signals::TrafficWindow& traffic = observation.pools.front().last_minute;
+    const signals::TrafficWindow traffic = signals::entry_traffic(observation).last_minute;
     const double seconds = core::to_seconds(traffic.length);
     return seconds > 0.0 ? static_cast<double>(traffic.arrivals) / seconds : 0.0;
   }

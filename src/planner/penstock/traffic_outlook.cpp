@@ -51,18 +51,6 @@ std::unique_ptr<forecast::Predictor> make_still(const TrafficOutlookOptions& opt
   return *std::move(made);
 }
 
-const signals::PoolObservation& entry_of(const signals::Observation& observation) {
-  const auto found = std::find_if(observation.pools.begin(), observation.pools.end(),
-                                  [](const auto& pool) { return pool.role != signals::Role::kDecode; });
-  return found != observation.pools.end() ? *found : observation.pools.front();
-}
-
-const signals::PoolObservation& exit_of(const signals::Observation& observation) {
-  const auto found = std::find_if(observation.pools.rbegin(), observation.pools.rend(),
-                                  [](const auto& pool) { return pool.role != signals::Role::kPrefill; });
-  return found != observation.pools.rend() ? *found : observation.pools.back();
-}
-
 // Empty after a counter reset and without counts: a request has at least one token.
 std::optional<double> mean_length(std::uint64_t tokens_before, std::uint64_t tokens, std::uint64_t requests_before,
                                   std::uint64_t requests) {
@@ -86,8 +74,8 @@ void TrafficOutlook::warm_up(std::span<const forecast::TrafficSample> history) {
 }
 
 TrafficOutlook::Counters TrafficOutlook::counters_of(const signals::Observation& observation) {
-  const signals::PoolObservation& entry = entry_of(observation);
-  const signals::PoolObservation& exit = exit_of(observation);
+  const signals::FleetTraffic entry = signals::entry_traffic(observation);
+  const signals::FleetTraffic exit = signals::exit_traffic(observation);
   return {observation.now, entry.arrivals_total, entry.input_tokens_total, exit.completed_total,
           exit.output_tokens_total};
 }
@@ -104,7 +92,7 @@ void TrafficOutlook::observe(const signals::Observation& observation) {
   if (passed >= core::Duration{} && passed < options_.interval) return;
   const Counters before = std::exchange(*last_, now);
   if (passed < core::Duration{} || passed > kLateMax * options_.interval) return;
-  take(sample_of(before, now, exit_of(observation).last_minute));
+  take(sample_of(before, now, signals::exit_traffic(observation).last_minute));
 }
 
 forecast::TrafficSample TrafficOutlook::sample_of(const Counters& before, const Counters& now,
