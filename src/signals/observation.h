@@ -138,6 +138,10 @@ struct RecentRequest {
   bool streamed = true;                      // Otherwise only e2e_ms is ever known.
   float e2e_ms = -1.0F;                      // From arrival to end; negative until it has completed.
   RequestEnd end = RequestEnd::kNone;
+  // It may wait at the gateway for spare capacity until this time after its arrival; 0: it does not. If it waited for
+  // `deferred_ms`, the latencies above begin with the end of that wait.
+  core::Duration completion_window{};
+  float deferred_ms = 0.0F;
 };
 
 struct Observation {
