@@ -89,7 +89,7 @@ void RequestPath::send(std::uint32_t request) {
   info.received_at = timeline_.now;
   ++totals_.sent;
   const dispatch::ArrivalResult result = dispatcher_.arrive(info, *this, timeline_.now);
-  if (result.is_work) view_.arrived(request);
+  if (result.is_work) view_.arrived(request, result.completion_window);
   if (result.refusal) return refuse(request);
   flights_[request].ticket = result.ticket;
   if (const core::Duration budget = gateway_.time_budget_of(shape); budget > core::Duration{})
@@ -123,7 +123,8 @@ void RequestPath::deliver(dispatch::Ticket ticket, const dispatch::Grant& grant)
   const std::uint32_t request = waiting_.extract(ticket).mapped();
   if (!view_.sees(request)) view_.arrived(request);
   const core::Instant arrival = workload_.requests[request].arrival;
-  if (arrival >= options_.judged_from) waits_ms_.add(core::to_milliseconds(timeline_.now - arrival));
+  const bool counts = view_.granted(request, grant.due_at.value_or(timeline_.now));
+  if (counts && arrival >= options_.judged_from) waits_ms_.add(core::to_milliseconds(timeline_.now - arrival));
   submit(request, grant);
 }
 
