@@ -34,7 +34,7 @@ void AdmissionController::set_tenant(std::uint32_t tenant, const TenantLimits& l
     state_->tenants[tenant].limits = limits;
     state_->tenants[tenant].budget.change(limits.budget, now);
   }
-  for (auto& [number, model] : state_->models) model.queue.set_weight(tenant, limits.weight);
+  for (auto& [number, model] : state_->models) state_->set_weight(model, tenant);
 }
 
 void AdmissionController::set_classes(const std::array<ClassLimits, 2>& classes, core::Instant now) {
@@ -68,7 +68,9 @@ Answer AdmissionController::arrive(const Arrival& arrival, const VerdictOf& verd
 
   const ClassLimits& class_limits = state.limits.classes[index_of(arrival.traffic_class)];
   const bool may_wait = state.action(arrival.tenant, arrival.traffic_class) != OverloadAction::kShed;
-  const core::Instant deadline = std::min(arrival.deadline, arrival.now + class_limits.queue_time);
+  const bool defers = arrival.deferred_until.has_value();
+  const core::Instant deadline =
+      defers ? arrival.deadline : std::min(arrival.deadline, arrival.now + class_limits.queue_time);
   const std::uint64_t tokens = arrival.estimate.total();
   const BudgetClaim claim = arrival.claimed();
   const LimitKind limit = state.own_limit(arrival.tenant, arrival.traffic_class, claim.needed, arrival.now);
@@ -78,6 +80,7 @@ Answer AdmissionController::arrive(const Arrival& arrival, const VerdictOf& verd
   TenantState& tenant = state.tenants[arrival.tenant];
   Record record{arrival.tenant, arrival.model, arrival.traffic_class, tokens, claim.tokens};
   record.limit = limit;
+  if (defers) return state.arrive_deferred(arrival, record, verdict_of);
   if (waiting() == 0) state.class_exhausted = {};
   std::optional<LimitKind> earlier;
   // What may not wait yields only to requests that it may not overtake, which was checked above.
@@ -114,6 +117,8 @@ Next AdmissionController::next(core::Instant now, const VerdictOf& verdict_of) {
   for (auto at = first; at != state.models.end(); ++at) state.drain(at->first, at->second, call);
   for (auto at = state.models.begin(); at != first; ++at) state.drain(at->first, at->second, call);
   state.class_exhausted = call.class_exhausted;
+  for (auto at = first; at != state.models.end(); ++at) state.drain_deferred(at->first, at->second, call);
+  for (auto at = state.models.begin(); at != first; ++at) state.drain_deferred(at->first, at->second, call);
   // The models take turns at being visited first, but one that waits for a class budget keeps its turn.
   if (first != state.models.end()) state.first_model = call.model_of_exhausted_class.value_or(first->first + 1);
   if (state.models.lower_bound(state.first_model) == state.models.end()) state.first_model = 0;
@@ -124,14 +129,16 @@ Next AdmissionController::next(core::Instant now, const VerdictOf& verdict_of) {
 core::Instant AdmissionController::wake_at(core::Instant now) const {
   core::Instant earliest = core::kNever;
   for (auto& [number, model] : state_->models) {
-    earliest = std::min(earliest, model.queue.next_deadline());
-    const auto none = model.queue.pop([&](const Waiting& head) {
-      const LimitKind limit = state_->own_limit(head, now);
-      if (limit == LimitKind::kBudget || limit == LimitKind::kClassBudget)
-        earliest = std::min(earliest, state_->affordable_at(head.tenant, head.traffic_class, head.needed, now));
-      return VisitResult::kPass;
-    });
-    PENSTOCK_ASSERT(!none, "a visit takes nothing");
+    for (FairQueue* queue : {&model.queue, &model.deferred}) {
+      earliest = std::min(earliest, queue->next_deadline());
+      const auto none = queue->pop([&](const Waiting& head) {
+        const LimitKind limit = state_->own_limit(head, now);
+        if (limit == LimitKind::kBudget || limit == LimitKind::kClassBudget)
+          earliest = std::min(earliest, state_->affordable_at(head.tenant, head.traffic_class, head.needed, now));
+        return VisitResult::kPass;
+      });
+      PENSTOCK_ASSERT(!none, "a visit takes nothing");
+    }
   }
   return earliest;
 }
@@ -153,7 +160,8 @@ std::vector<Refused> AdmissionController::dropped(core::Instant now) {
 bool AdmissionController::cancelled(std::uint64_t ticket) {
   const auto found = state_->records.find(ticket);
   if (found == state_->records.end() || found->second.admit) return false;
-  const bool removed = state_->queue_of(found->second.model).queue.remove(ticket);
+  ModelQueue& model = state_->queue_of(found->second.model);
+  const bool removed = (found->second.deferred ? model.deferred : model.queue).remove(ticket);
   PENSTOCK_ASSERT(removed, "a waiting request is in the queue of its model");
   --state_->tenants[found->second.tenant].waiting;
   state_->records.erase(found);

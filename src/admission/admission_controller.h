@@ -41,8 +41,9 @@ struct ClassLimits {
 };
 
 struct AdmissionLimits {
-  std::array<ClassLimits, 2> classes{};  // Indexed by Class.
-  QueueLimits queue;                     // Applies to each model.
+  std::array<ClassLimits, 2> classes{};                     // Indexed by Class.
+  QueueLimits queue;                                        // Applies to each model.
+  QueueLimits deferred{65'536, UINT64_C(1) << 40, 65'536};  // Deferred requests of each model.
   std::uint32_t batch_turn = 8;
 };
 
@@ -56,6 +57,8 @@ struct Arrival {
   // Deadline of the request. The earlier of this and the deadline of its class applies.
   core::Instant deadline = core::kNever;
   std::optional<BudgetClaim> claim{};  // Of the budgets; the estimate if empty.
+  // The request may wait for spare capacity until then. `deadline` alone applies then, not the one of its class.
+  std::optional<core::Instant> deferred_until{};
   [[nodiscard]] BudgetClaim claimed() const { return claim.value_or(BudgetClaim{estimate.total(), estimate.total()}); }
 };
 
@@ -88,12 +91,14 @@ struct Answer {
   // A limit of the request's tenant or class blocks it, or an earlier request that such a limit blocks and that it may
   // not overtake. More replicas would not help.
   bool own_limit = false;
+  bool deferred = false;  // It is queued for spare capacity.
 };
 
 struct Admitted {
   std::uint64_t ticket = 0;
   std::uint32_t tenant = 0, model = 0;
   core::Duration waited{};
+  bool due = false;  // It was deferred, and goes because its deadline is near.
 };
 
 struct Next {
@@ -104,6 +109,7 @@ struct Next {
 struct Refused {
   std::uint64_t ticket = 0;
   Answer answer;
+  bool due = false;  // It was deferred, and its deadline has passed.
 };
 
 struct ControllerState;  // In controller_state.h.
@@ -113,7 +119,9 @@ struct ControllerState;  // In controller_state.h.
 // admission, not while a request waits. A request never overtakes an earlier one of its model that its own limits allow
 // to go; a request that only saturation blocks may be overtaken by kPassesMax smaller ones before its model waits for
 // it. Requests of segments that drop (see overload.h) are not admitted, and delay no other, while a request with
-// precedence waits for a replica. Not thread-safe.
+// precedence waits for a replica. A deferred request is admitted while no request of its model waits for a replica and
+// its verdict is kAdmit. From `deferred_until` on it is due, and waits like an interactive request until its deadline.
+// Not thread-safe.
 class AdmissionController {
  public:
   static constexpr std::size_t kAdmittedMax = 64;  // Maximum number of admissions in one call of next().
@@ -143,13 +151,17 @@ class AdmissionController {
   // The verdict on the replica that would take the request.
   using VerdictOf = std::function<Verdict(std::uint64_t ticket)>;
   // `verdict_of` is called last and only if nothing else decides: once it returns kAdmit, the request is admitted.
-  // After kQueue, next() may admit other requests. O(tenants that wait for the model).
+  // After kQueue, next() may admit other requests. For a deferred request that is not due, it must return kAdmit only
+  // if there is spare capacity. O(tenants that wait for the model).
   [[nodiscard]] Answer arrive(const Arrival& arrival, const VerdictOf& verdict_of);
 
   // Returns the requests to admit now, visiting the models in turn. The caller must call it when a request ended,
   // failed or was cancelled, when saturation decreased, and at wake_at(). `verdict_of` is called last: once it returns
   // kAdmit, that ticket is admitted, so that the caller can count its tokens on a replica before the next verdict.
   [[nodiscard]] Next next(core::Instant now, const VerdictOf& verdict_of);
+
+  // Makes deferred requests due whose time has come. Returns their tickets. The caller must call it before next().
+  [[nodiscard]] std::vector<std::uint64_t> make_due(core::Instant now);
 
   // Returns the earliest time at which time alone can admit or expire a request; kNever if there is none.
   [[nodiscard]] core::Instant wake_at(core::Instant now) const;
@@ -180,8 +192,11 @@ class AdmissionController {
     std::array<std::uint64_t, kDecisions> decisions{};
   };
   [[nodiscard]] Tenant tenant(std::uint32_t tenant, core::Instant now) const;
+  // Without deferred requests that are not due.
   [[nodiscard]] std::size_t waiting() const;
   [[nodiscard]] std::size_t waiting(Class traffic_class) const;
+  [[nodiscard]] std::size_t deferred() const;  // Deferred requests that are not due.
+  [[nodiscard]] std::uint64_t deferred_tokens() const;
   // For one model.
   [[nodiscard]] std::uint64_t waiting_tokens(std::uint32_t model) const;
   // Of the class and of the classes with precedence over it.

@@ -7,12 +7,13 @@ namespace penstock::admission {
 
 VisitResult ControllerState::visit(const Waiting& head, std::uint32_t number, std::array<bool, 2>& rejected, Call& call,
                                    std::vector<Record*>& blocked_records) {
-  const std::size_t of_class = index_of(head.traffic_class);
-  const auto blocked = [&](std::size_t number_of_class) {
-    return rejected[number_of_class] || call.class_exhausted[number_of_class];
+  const std::size_t of_class = index_of(head.traffic_class), line = index_of(line_of(head));
+  const auto blocked = [&](std::size_t number_of_line, std::size_t number_of_class) {
+    return rejected[number_of_line] || call.class_exhausted[number_of_class];
   };
-  if (blocked(0) && blocked(1)) return VisitResult::kStop;
-  if (blocked(of_class)) return VisitResult::kPass;
+  // Requests that are due count against the budget of their class in the line of another one.
+  if (blocked(0, 0) && blocked(0, 1) && blocked(1, 1)) return VisitResult::kStop;
+  if (blocked(line, of_class)) return VisitResult::kPass;
   const LimitKind limit = own_limit(head, call.now);
   if (limit == LimitKind::kClassBudget) {
     call.class_exhausted[of_class] = true;
@@ -37,7 +38,7 @@ VisitResult ControllerState::visit(const Waiting& head, std::uint32_t number, st
   call.model->full_for[precedence_of(head)] = call.now;
   // The limits of requests without headroom are higher.
   if (verdict == Verdict::kReject && !leaves_headroom(action(head.tenant, head.traffic_class), head.traffic_class)) {
-    rejected[of_class] = true;
+    rejected[line] = true;
     return VisitResult::kPass;
   }
   record.blocked_in_call = calls;
@@ -61,10 +62,16 @@ void ControllerState::drain(std::uint32_t number, ModelQueue& model, Call& call)
         model.queue.pop([&](const Waiting& head) { return visit(head, number, rejected, call, blocked_records); });
     if (!taken) return;
     for (Record* passed : blocked_records) ++passed->passed;
-    admit(records.find(taken->ticket).value(), call.now);
-    --tenants[taken->tenant].waiting;
-    call.result.admitted.push_back({taken->ticket, taken->tenant, number, call.now - taken->since});
+    take(*taken, number, call);
   }
+}
+
+void ControllerState::take(const Waiting& taken, std::uint32_t number, Call& call) {
+  Record& record = records.find(taken.ticket).value();
+  admit(record, call.now);
+  record.deferred = false;
+  --tenants[taken.tenant].waiting;
+  call.result.admitted.push_back({taken.ticket, taken.tenant, number, call.now - taken.since, taken.due});
 }
 
 }  // namespace penstock::admission

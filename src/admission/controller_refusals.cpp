@@ -64,6 +64,11 @@ Answer ControllerState::refuse_pressure(const Arrival& arrival, std::uint32_t se
 
 Answer ControllerState::refuse_full(const Arrival& arrival) {
   ModelQueue& model = queue_of(arrival.model);
+  if (arrival.deferred_until)
+    return refuse(
+        arrival.tenant, Decision::kRefuseQueueFull, kRetryAfterMax,
+        fmt::format("{} requests of {} tokens wait for spare capacity already, the most are {}; retry in {} s",
+                    model.deferred.size(), model.deferred.tokens(), limits.deferred.requests, kRetryAfterMax));
   const std::uint64_t tokens = model.queue.tokens(arrival.traffic_class);
   const std::uint32_t seconds = retry_after_s(tokens, model.admit_rate.tokens_per_s(arrival.now));
   return refuse(arrival.tenant, Decision::kRefuseQueueFull, seconds,
@@ -120,10 +125,11 @@ Refused ControllerState::expire(const Waiting& waiting, core::Instant now) {
   Answer answer =
       refuse(waiting.tenant, Decision::kRefuseQueueTime, seconds,
              fmt::format("the request waited {:.1f} s {}, the maximum of {}; {} other requests wait; retry in {} s",
-                         core::to_seconds(now - waiting.since), what, class_option(waiting.traffic_class, "queue_time"),
+                         core::to_seconds(now - waiting.since), what,
+                         class_option(waiting.traffic_class, waiting.due ? "completion_window" : "queue_time"),
                          model.queue.size(), seconds));
   answer.own_limit = limit != LimitKind::kNothing || waited_for_own_limit;
-  return {waiting.ticket, std::move(answer)};
+  return {waiting.ticket, std::move(answer), waiting.due};
 }
 
 }  // namespace penstock::admission

@@ -39,9 +39,16 @@ struct ControllerState {
 
   ModelQueue& queue_of(std::uint32_t number) {
     if (const auto found = models.find(number); found != models.end()) return found->second;
-    ModelQueue& made = models.emplace(number, ModelQueue{FairQueue{limits.queue, limits.batch_turn}, {}}).first->second;
-    for (std::uint32_t i = 0; i < tenants.size(); ++i) made.queue.set_weight(i, tenants[i].limits.weight);
+    ModelQueue& made = models
+                           .emplace(number, ModelQueue{FairQueue{limits.queue, limits.batch_turn},
+                                                       FairQueue{limits.deferred, limits.batch_turn}})
+                           .first->second;
+    for (std::uint32_t i = 0; i < tenants.size(); ++i) set_weight(made, i);
     return made;
+  }
+  void set_weight(ModelQueue& model, std::uint32_t tenant) const {
+    model.queue.set_weight(tenant, tenants[tenant].limits.weight);
+    model.deferred.set_weight(tenant, tenants[tenant].limits.weight);
   }
 
   [[nodiscard]] LimitKind own_limit(std::uint32_t tenant, Class traffic_class, std::uint64_t tokens,
@@ -131,6 +138,8 @@ struct ControllerState {
     return {decision, seconds, std::move(why), own};
   }
 
+  // Admits the request to spare capacity, or queues it for some.
+  Answer arrive_deferred(const Arrival& arrival, Record record, const AdmissionController::VerdictOf& verdict_of);
   // Refuses a request that no wait could admit.
   std::optional<Answer> refuse_permanently(const Arrival& arrival);
   Answer refuse_budget(const Arrival& arrival, LimitKind limit, core::Instant affordable);
@@ -157,6 +166,8 @@ struct ControllerState {
     std::optional<Precedence> first_waiter;  // Segments that drop give way to it. Empty if none drops.
   };
   void drain(std::uint32_t number, ModelQueue& model, Call& call);
+  void drain_deferred(std::uint32_t number, ModelQueue& model, Call& call);
+  void take(const Waiting& taken, std::uint32_t number, Call& call);
   VisitResult visit(const Waiting& head, std::uint32_t number, std::array<bool, 2>& rejected, Call& call,
                     std::vector<Record*>& blocked_records);
 };

@@ -43,7 +43,7 @@ struct Precedence {
   [[nodiscard]] constexpr bool operator==(const Precedence&) const = default;
 };
 
-[[nodiscard]] inline Precedence precedence_of(const Waiting& waiting) { return {waiting.traffic_class, waiting.tier}; }
+[[nodiscard]] inline Precedence precedence_of(const Waiting& waiting) { return {line_of(waiting), waiting.tier}; }
 
 // How long segments that shed or drop give way after the last time at which no replica had room for a request with
 // precedence. What replicas have of these segments ends meanwhile, so that the next burst finds room.

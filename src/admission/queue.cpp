@@ -166,7 +166,7 @@ struct FairQueue::State {
   }
 
   Waiting remove(std::list<Queued>::iterator at) {
-    Line& line = lines[index_of(at->request.traffic_class)];
+    Line& line = lines[index_of(line_of(at->request))];
     const std::int32_t tier = at->request.tier;
     Flow& flow = line.flows.find({tier, at->request.tenant})->second;
     line.heads.erase(head_of(tier, flow));
@@ -226,10 +226,11 @@ void FairQueue::set_weight(std::uint32_t tenant, double weight) {
 bool FairQueue::push(const Waiting& waiting) {
   State& state = *state_;
   PENSTOCK_ASSERT(!state.tickets.contains(waiting.ticket), "a ticket waits once");
-  Line& line = state.lines[index_of(waiting.traffic_class)];
+  Line& line = state.lines[index_of(line_of(waiting))];
   Tenant& tenant = state.tenants[waiting.tenant];
-  if (line.size >= state.limits.requests || tenant.waiting >= state.limits.requests_per_tenant) return false;
-  if (waiting.tokens > state.limits.tokens || line.tokens > state.limits.tokens - waiting.tokens) return false;
+  const bool full = line.size >= state.limits.requests || tenant.waiting >= state.limits.requests_per_tenant ||
+                    waiting.tokens > state.limits.tokens || line.tokens > state.limits.tokens - waiting.tokens;
+  if (full && !waiting.due) return false;
 
   Flow& flow = line.flows[{waiting.tier, waiting.tenant}];
   if (flow.waiting.empty()) {

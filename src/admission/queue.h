@@ -25,7 +25,14 @@ struct Waiting {
   core::Instant since;
   core::Instant deadline = core::kNever;  // The request is refused after this time.
   std::uint64_t needed = 0;               // Tokens that the budgets must hold.
+  // It was deferred and its deadline is near: it is queued with the interactive requests, whatever the limits.
+  bool due = false;
 };
+
+// The class among whose requests it is queued.
+[[nodiscard]] constexpr Class line_of(const Waiting& waiting) {
+  return waiting.due ? Class::kInteractive : waiting.traffic_class;
+}
 
 struct QueueLimits {
   std::uint32_t requests = 2048;             // Per class.
@@ -52,7 +59,8 @@ class FairQueue {
   void set_weight(std::uint32_t tenant,
                   double weight);  // Must be positive; applies from the tenant's next request. The default weight is 1.
 
-  [[nodiscard]] bool push(const Waiting& waiting);  // Returns false if the queue is full. A ticket may be queued once.
+  // Returns false if the queue is full, which it never is for a request that is due. A ticket may be queued once.
+  [[nodiscard]] bool push(const Waiting& waiting);
   // Removes and returns the next request for which `may` returns true. The heads of all classes and tenants are visited
   // in their order of service, so that a tenant without budget does not block the others. `may` returns bool or
   // VisitResult and must not change the queue.

@@ -23,7 +23,8 @@ struct TenantState {
 
 struct ModelQueue {
   FairQueue queue;
-  TokenRate admit_rate;
+  FairQueue deferred;  // Requests that wait for spare capacity.
+  TokenRate admit_rate{};
   // The last time at which no replica had room for a request of the precedence.
   std::map<Precedence, core::Instant> full_for{};
 };
@@ -40,9 +41,11 @@ enum class LimitKind : std::uint8_t {
 struct Record {  // A queued or admitted ticket.
   std::uint32_t tenant = 0, model = 0;
   Class traffic_class = Class::kInteractive;
-  std::uint64_t tokens = 0;   // Estimated.
-  std::uint64_t reserve = 0;  // Taken from the budgets.
+  std::uint64_t tokens = 0;               // Estimated.
+  std::uint64_t reserve = 0;              // Taken from the budgets.
+  core::Instant deadline = core::kNever;  // Of a deferred request.
   bool admit = false;
+  bool deferred = false;   // It waits for spare capacity.
   bool saturated = false;  // A replica was requested for it, and none had room.
   // The limit that blocks it, or an earlier request that it may not overtake; as of the last visit.
   LimitKind limit = LimitKind::kNothing;

@@ -89,14 +89,20 @@ std::string what_happens(const Segment& segment, const dispatch::DispatchOptions
   using admission::OverloadAction;
   const admission::Class traffic_class = segment.precedence.traffic_class;
   const dispatch::ClassOptions& of_class = options.of_class(traffic_class);
-  const std::string wait = fmt::format("wait for up to {}", limit(of_class.queue_time));
+  const bool batch = traffic_class == admission::Class::kBatch;
+  const bool defers = batch && options.batch.completion_window > core::Duration{};
+  const std::string wait = defers ? fmt::format("wait for spare capacity, {} in all with their answer",
+                                                limit(options.batch.completion_window))
+                                  : fmt::format("wait for up to {}", limit(of_class.queue_time));
   switch (segment.action) {
     case OverloadAction::kQueue: return wait + ", then 503 queue_timeout";
     case OverloadAction::kDegrade:
       return fmt::format("{}; at most {} output tokens while more than {}{} tokens wait", wait,
                          format_count(of_class.degrade.max_tokens), format_count(of_class.degrade.above_waiting_tokens),
-                         traffic_class == admission::Class::kInteractive ? " interactive" : "");
-    case OverloadAction::kDrop: return wait + "; 503 dropped as soon as a request with precedence waits";
+                         batch ? "" : " interactive");
+    case OverloadAction::kDrop:
+      return fmt::format("wait for up to {}; 503 dropped as soon as a request with precedence waits",
+                         limit(of_class.queue_time));
     case OverloadAction::kShed: break;
   }
   return "503 engines_full at once";

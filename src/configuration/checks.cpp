@@ -268,9 +268,16 @@ void settle_gateway(Configuration& made, Reading& reading) {
   setup.options.dispatch.pools = simulation::pool_rules(made.run.pools);
   // If the file has tenants, requests need a key by default.
   if (!setup.tenants.empty() && !reading.given("gateway.anonymous")) setup.options.anonymous = false;
-  setup.options.dispatch.slo = {made.run.slo, made.run.slo_goal, made.run.slo_segments};
   // The routers of peers have no admission, unless the file has tenants.
-  if (made.run.router == routing::Strategy::kLive || !setup.tenants.empty()) made.run.dispatch = setup.options.dispatch;
+  const bool admits = made.run.router == routing::Strategy::kLive || !setup.tenants.empty();
+  if (admits)
+    signals::add_deferred_segment(made.run.slo_segments, made.run.slo_goal,
+                                  setup.options.dispatch.batch.completion_window);
+  else if (reading.given("classes.batch.completion_window"))
+    reading.report("classes.batch.completion_window",
+                   fmt::format("has no effect on the router {}, which has no admission", to_string(made.run.router)));
+  setup.options.dispatch.slo = {made.run.slo, made.run.slo_goal, made.run.slo_segments};
+  if (admits) made.run.dispatch = setup.options.dispatch;
 }
 
 }  // namespace penstock::configuration

@@ -28,6 +28,7 @@ struct TraceOptions {
   std::vector<std::string> names;  // Files, "synthetic:…" or "built-in".
   workload::ReadOptions read;
   workload::RateScale rate_scale;
+  double batch_share = 0.0;
 };
 
 // Capacity of one replica within the SLO, as far as the user knows it. A replay determines the rest by simulated load
@@ -182,6 +183,7 @@ void add_capacity(options::Table& table, KnownCapacity& capacity);
 void add_planner(options::Table& table, PlannerSetup& planner);
 void add_output(options::Table& table, OutputOptions& output, std::uint32_t& series_points);
 void add_gateway(options::Table& table, GatewaySetup& gateway);
+void add_classes(options::Table& table, dispatch::DispatchOptions& dispatch);
 void add_log(options::Table& table, logging::LoggerOptions& log);
 void add_prometheus(options::Table& table, connect::PrometheusOptions& prometheus);
 

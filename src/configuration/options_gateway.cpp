@@ -10,9 +10,6 @@ using namespace options;
 constexpr std::size_t kItemsMax = 10'000;
 constexpr std::uint32_t kWorkersMax = 100'000;
 constexpr std::uint64_t kTokensMax = 1'000'000'000'000;
-constexpr std::string_view kOverloadHelp =
-    "while replicas are full: queue (wait), degrade (wait, and shorten answers), drop (wait, but give up as soon as a "
-    "request with precedence waits) or shed (refuse at once)";
 
 void add_addresses(Table& table, GatewaySetup& setup) {
   table.group("Addresses");
@@ -294,23 +291,6 @@ void add_routing(Table& table, GatewaySetup& setup) {
       .reloadable();
 }
 
-struct ClassNames {
-  Names queue_time, time_budget, tokens, overload, degrade_above, degrade_to;
-};
-
-void add_class(Table& table, dispatch::ClassOptions& options, const ClassNames& names) {
-  using admission::OverloadAction;
-  table.add(names.queue_time, duration(options.queue_time)).reloadable();
-  table.add(names.time_budget, duration(options.time_budget)).reloadable();
-  table.add(names.tokens, number(options.budget.tokens_per_minute, 0.0, 1e12)).reloadable();
-  table
-      .add(names.overload, choice(options.overload, {OverloadAction::kQueue, OverloadAction::kDegrade,
-                                                     OverloadAction::kDrop, OverloadAction::kShed}))
-      .reloadable();
-  table.add(names.degrade_above, count(options.degrade.above_waiting_tokens, 1, kTokensMax)).reloadable();
-  table.add(names.degrade_to, count(options.degrade.max_tokens, 1, 10'000'000)).reloadable();
-}
-
 void add_admission(Table& table, GatewaySetup& setup) {
   table.group("Admission");
   gateway::GatewayOptions& options = setup.options;
@@ -361,20 +341,7 @@ void add_admission(Table& table, GatewaySetup& setup) {
       .reloadable();
   table.add({"gateway.queue_requests", "", "requests that may wait in one class"},
             count(dispatch.queue.requests, 1, 1'000'000));
-  add_class(table, dispatch.interactive,
-            {{"classes.interactive.queue_time", "", "longest wait of an interactive request"},
-             {"classes.interactive.time_budget", "", "longest time for a whole answer; 0s is no limit"},
-             {"classes.interactive.tokens_per_minute", "", "tokens of all interactive requests; 0 is no limit"},
-             {"classes.interactive.overload", "", kOverloadHelp},
-             {"classes.interactive.degrade_above", "", "waiting interactive tokens above which answers are shortened"},
-             {"classes.interactive.degrade_to", "", "max_tokens of a shortened answer"}});
-  add_class(table, dispatch.batch,
-            {{"classes.batch.queue_time", "", "longest wait of a batch request"},
-             {"classes.batch.time_budget", "", "longest time for a whole answer; 0s is no limit"},
-             {"classes.batch.tokens_per_minute", "", "tokens of all batch requests; 0 is no limit"},
-             {"classes.batch.overload", "", kOverloadHelp},
-             {"classes.batch.degrade_above", "", "waiting tokens of both classes above which answers are shortened"},
-             {"classes.batch.degrade_to", "", "max_tokens of a shortened answer"}});
+  add_classes(table, dispatch);
   table.renamed("gateway.admission.clamp_above",
                 "write classes.interactive.degrade_above and classes.batch.degrade_above");
   table.renamed("gateway.admission.clamp_to", "write classes.interactive.degrade_to and classes.batch.degrade_to");

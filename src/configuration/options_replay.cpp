@@ -236,6 +236,9 @@ void add_traces(Table& table, TraceOptions& traces) {
   table.add({"think_time_max", "--think-time-max", "longest time between the turns of such a session"},
             duration(traces.read.think_time_max));
   add_rate_scale(table, traces.rate_scale);
+  table.add({"batch_share", "--batch-share",
+             "share of the requests of a trace that become class batch, whole sessions by a hash of their number"},
+            share(traces.batch_share));
   table.add({"from", "--from", "leave out what arrives before"}, duration(traces.read.from));
   table.add({"to", "--to", "leave out what arrives at this time or later"}, duration(traces.read.to));
 }

@@ -11,6 +11,8 @@ namespace {
 using admission::Class;
 using admission::OverloadAction;
 
+constexpr core::Duration kWindowMin = std::chrono::seconds{10};
+
 class OverloadChecker {
  public:
   OverloadChecker(const GatewaySetup& setup, options::Reading& reading)
@@ -20,6 +22,7 @@ class OverloadChecker {
     for (const Class each : {Class::kInteractive, Class::kBatch}) check_class(each);
     for (std::size_t i = 0; i < tenants_.size(); ++i) check_tenant(i);
     check_order();
+    check_deferral();
   }
 
  private:
@@ -66,6 +69,30 @@ class OverloadChecker {
       reading_.report(key(traffic_class, "overload"),
                       "drop has no effect, since no request has precedence over the class interactive",
                       "write queue, degrade or shed, or give tenants a higher tier");
+  }
+
+  void check_deferral() {
+    const dispatch::BatchOptions& batch = options_.batch;
+    const std::string window = key(Class::kBatch, "completion_window");
+    if (batch.completion_window <= core::Duration{}) {
+      for (const char* option : {"defer_load", "near_deadline"})
+        if (given(Class::kBatch, option))
+          reading_.report(key(Class::kBatch, option), "has no effect without classes.batch.completion_window");
+      return;
+    }
+    const OverloadAction batch_action = admission::action_of({}, batch.overload, batch.queue_time);
+    if (batch_action == OverloadAction::kShed || batch_action == OverloadAction::kDrop)
+      reading_.report(window,
+                      fmt::format("contradicts overload: {}, since such requests do not wait for spare capacity",
+                                  to_string(batch_action)),
+                      "write classes.batch.overload: queue or degrade, and a queue_time above 0s");
+    if (batch.time_budget > core::Duration{} && batch.time_budget < batch.completion_window)
+      reading_.report(window,
+                      fmt::format("must be at most classes.batch.time_budget ({}), which ends deferred requests, too",
+                                  options::format_duration(batch.time_budget)));
+    if (batch.completion_window < kWindowMin)
+      reading_.report(window, fmt::format("must be 0s or at least {}, is {}", options::format_duration(kWindowMin),
+                                          options::format_duration(batch.completion_window)));
   }
 
   // Whether a tenant may have precedence over the requests of another one of the class interactive.

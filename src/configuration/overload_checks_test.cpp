@@ -55,6 +55,38 @@ TEST(OverloadChecks, ContradictionsNameTheirPlace) {
   for (const auto& [yaml, message] : cases) EXPECT_EQ(problems(yaml), message);
 }
 
+TEST(DeferralChecks, ContradictionsNameTheirPlace) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"classes: {batch: {completion_window: 10m, overload: shed}}\n",
+       "p.yaml:1:38: classes.batch.completion_window: contradicts overload: shed, since such requests do not wait for "
+       "spare capacity; write classes.batch.overload: queue or degrade, and a queue_time above 0s\n"},
+      {"classes: {batch: {completion_window: 10m, queue_time: 0s}}\n",
+       "p.yaml:1:38: classes.batch.completion_window: contradicts overload: shed, since such requests do not wait for "
+       "spare capacity; write classes.batch.overload: queue or degrade, and a queue_time above 0s\n"},
+      {"classes: {batch: {completion_window: 10m, time_budget: 5m}}\n",
+       "p.yaml:1:38: classes.batch.completion_window: must be at most classes.batch.time_budget (5 min), which ends "
+       "deferred requests, too\n"},
+      {"classes: {batch: {completion_window: 9s}}\n",
+       "p.yaml:1:38: classes.batch.completion_window: must be 0s or at least 10 s, is 9 s\n"},
+      {"classes: {batch: {near_deadline: refuse}}\n",
+       "p.yaml:1:34: classes.batch.near_deadline: has no effect without classes.batch.completion_window\n"},
+      {"router: kv\nclasses: {batch: {completion_window: 10m}}\n",
+       "p.yaml:2:38: classes.batch.completion_window: has no effect on the router kv, which has no admission\n"},
+  };
+  for (const auto& [yaml, message] : cases) EXPECT_EQ(problems(yaml), message);
+}
+
+TEST(DeferralChecks, BatchGetsASegmentOfItsOwn) {
+  const Configuration made = loaded("slo: {goal: 98%}\nclasses: {batch: {completion_window: 10m, time_budget: 10m}}\n");
+  ASSERT_EQ(made.run.slo_segments.size(), 1U);
+  EXPECT_EQ(made.run.slo_segments[0].traffic_class, "batch");
+  EXPECT_EQ(made.run.slo_segments[0].target.ttft, std::chrono::minutes{10});
+  EXPECT_EQ(made.run.slo_segments[0].goal, 0.98);
+  EXPECT_EQ(made.gateway.options.dispatch.slo.segments.size(), 1U);
+  EXPECT_EQ(made.run.dispatch->batch.completion_window, std::chrono::minutes{10});
+  EXPECT_TRUE(loaded("slo: {goal: 98%}\n").run.slo_segments.empty());
+}
+
 TEST(OverloadChecks, WhatHasAnEffectOnSomeTenantIsNoContradiction) {
   const char* cases[] = {
       "classes: {batch: {queue_time: 9s, overload: shed}}\ntenants: [{name: a, keys: [k], overload: queue}]\n",

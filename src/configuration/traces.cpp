@@ -37,6 +37,7 @@ core::Result<Trace> load(const std::string& name, const TraceOptions& options, s
     trace.format = workload::name_of(trace.report.format);
   }
   if (loaded && options.rate_scale.factor != 1.0) loaded = workload::scale_rate(*loaded, options.rate_scale, seed);
+  if (loaded && options.batch_share > 0.0) workload::mark_batch(*loaded, options.batch_share);
   if (!loaded) {
     core::Error error = loaded.error();
     if (error.where.empty()) error.where = name;

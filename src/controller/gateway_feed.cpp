@@ -85,6 +85,7 @@ void read_arrival(Reader& reader, const Document& event, TrafficItem& item) {
   for (const Document& key : event[7]) item.keys.push_back(reader.count<std::uint64_t>(key));
   if (event.size() > 8) item.route = reader.text(event[8]);
   if (event.size() > 9) item.streamed = reader.boolean(event[9]);
+  if (event.size() > 10) item.completion_window_s = reader.seconds(event[10]);
 }
 
 void read_first_token(Reader& reader, const Document& event, TrafficItem& item) {

@@ -9,6 +9,7 @@ namespace {
 constexpr std::size_t kBlocksMax = 4'000'000;
 constexpr std::size_t kTenantsMax = 4096;
 constexpr std::size_t kRoutesMax = 64;
+constexpr double kWindowMaxS = 86'400.0;
 constexpr std::size_t kReplicasMax = 10'000;
 constexpr core::Duration kMeterMemory = std::chrono::seconds{50};
 
@@ -85,6 +86,7 @@ void TrafficRecorder::arrived(const TrafficItem& item, core::Instant at) {
   request.shape.arrival = at;
   request.shape.input_tokens = std::max(1U, item.input_tokens);
   request.shape.streamed = item.streamed;
+  request.shape.completion_window = core::from_seconds(std::clamp(item.completion_window_s, 0.0, kWindowMaxS));
   const signals::SloTraits traits{item.model, item.traffic_class, item.tenant, item.input_tokens};
   request.shape.target = signals::target_index(options_.slo.segments, traits);
   request.shape.pool = static_cast<std::uint8_t>(
@@ -106,7 +108,10 @@ void TrafficRecorder::first_token(const TrafficItem& item, core::Instant at) {
   known->cached_tokens = item.cached_tokens;
   known->shape.ttft_ms = static_cast<float>(item.ttft_ms);
   signals::FirstTokenTimes times;
-  times.admission = core::from_milliseconds(item.own_limit_ms);
+  if (known->shape.completion_window > core::Duration{})
+    known->shape.deferred_ms = static_cast<float>(item.own_limit_ms);
+  else
+    times.admission = core::from_milliseconds(item.own_limit_ms);
   times.replica_wait = core::from_milliseconds(item.admission_ms);
   const double at_replicas_ms = std::max(0.0, item.ttft_ms - item.admission_ms);
   const double transfer_ms = std::clamp(item.transfer_ms, 0.0, at_replicas_ms);
@@ -141,7 +146,8 @@ void TrafficRecorder::ended(const TrafficItem& item, core::Instant at) {
   if (item.outcome == "completed") {
     known->shape.output_tokens = std::max(1U, item.output_tokens);
     known->shape.itl_ms = static_cast<float>(item.itl_ms);
-    known->shape.e2e_ms = static_cast<float>(core::to_milliseconds(at - known->shape.arrival));
+    known->shape.e2e_ms =
+        static_cast<float>(core::to_milliseconds(at - known->shape.arrival)) - known->shape.deferred_ms;
     if (item.prompt_tokens > 0) known->shape.input_tokens = item.prompt_tokens;
     signals::CompletionTimes times{.e2e_ms = static_cast<double>(known->shape.e2e_ms)};
     if (known->answered) times.ttft_ms = static_cast<double>(known->shape.ttft_ms);

@@ -77,6 +77,13 @@ struct TargetResult {
   }
 };
 
+// Requests that could wait for spare capacity.
+struct DeferralResult {
+  std::uint64_t deferred = 0;                  // They waited for it.
+  std::uint64_t sent_spare = 0, sent_due = 0;  // They went to spare capacity, or because their deadline was near.
+  std::uint64_t missed = 0;                    // They ended after their deadline, or were refused near it.
+};
+
 // The use of the gateway by a tenant.
 struct TenantResult {
   std::string name;
@@ -106,7 +113,8 @@ struct RunResult {
   core::Summary queue_wait_ms;  // Their waits.
   std::uint64_t retried = 0;    // Attempts after the failure of a replica.
   std::uint64_t clamped = 0;    // Requests whose output tokens were limited.
-  double goodput_rps = 0.0;     // Requests that met the SLO, per second of the run.
+  DeferralResult deferral{};
+  double goodput_rps = 0.0;  // Requests that met the SLO, per second of the run.
   double duration_s = 0.0;
   // From the request for a replica to its end, including start-up and drain. Time asleep counts by its price.
   double gpu_hours = 0.0;

@@ -64,6 +64,10 @@ struct ActiveRequest {
   // Start of its work for replicas, as reported to planners: the time it was received, or admitted by its tenant's own
   // limits. Empty if planners do not know it.
   std::optional<core::Instant> wanted_at;
+  core::Duration completion_window{};   // From received_at to its end; 0: it is not deferred.
+  bool deferred = false;                // It waits for spare capacity.
+  std::optional<core::Instant> due_at;  // Its deadline was so near that it waited no longer.
+  double concurrent_at_start = 0.0;     // Requests of each worker of its slot when it went there, itself included.
   bool granted = false, answered = false;
   bool in_sink = false;   // Its open entry was written.
   bool computes = false;  // A replica had the request when it ended.

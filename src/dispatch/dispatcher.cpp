@@ -8,6 +8,7 @@
 
 #include "core/key_salt.h"
 #include "dispatch/request_check.h"
+#include "dispatch/request_reservation.h"
 #include "dispatch/retries.h"
 #include "dispatch/usage_check.h"
 
@@ -29,14 +30,6 @@ core::Duration refill_time(const admission::BudgetLimits& budget) {
   constexpr double kLongestS = 86'400.0 * 366;
   if (!budget.limited()) return {};
   return core::from_seconds(std::min(60.0 * budget.capacity() / budget.tokens_per_minute, kLongestS));
-}
-
-// The tokens that an answer may have beside the prompt. An engine refuses a request that exceeds its context, so there
-// is a margin for the estimate and for the template of a chat.
-std::uint32_t context_left(std::uint32_t context_tokens, std::uint64_t prompt_tokens) {
-  constexpr std::uint64_t kMargin = 64, kLeast = 16;
-  const std::uint64_t prompt = prompt_tokens + prompt_tokens / 8 + kMargin;
-  return static_cast<std::uint32_t>(std::max(kLeast, context_tokens - std::min<std::uint64_t>(context_tokens, prompt)));
 }
 
 admission::TokenEstimator::Request estimator_request(const RequestInfo& info, std::string_view tenant) {
@@ -99,7 +92,8 @@ Dispatcher::Dispatcher(DispatchOptions options, std::unique_ptr<LedgerSink> sink
       replicas_(options_),
       router_(options_, replicas_),
       ledger_(replicas_, std::move(sink), now, unix_now),
-      feed_(options_) {
+      feed_(options_),
+      deferral_(options_, counters_.deferral) {
   set_tenants(now);
   restore_budgets(now);
 }
@@ -158,21 +152,26 @@ ArrivalResult Dispatcher::arrive(const RequestInfo& info, GrantListener& listene
   arrival.estimate = request.estimate;
   arrival.claim = request.claim;
   arrival.now = now;
+  deferral_.defer(request, info, arrival);
   const admission::Answer answer = admission_.arrive(arrival, [&](Ticket) {
     choice = router_.choose(request, now);
-    return choice ? router_.verdict(request, *choice, now) : admission::Verdict::kWait;
+    return choice ? deferral_.verdict(request, *choice, router_, now) : admission::Verdict::kWait;
   });
-  result.is_work = !answer.own_limit;
+  result.completion_window = request.completion_window;
+  // Planners count a deferred request when it arrives, and its times from when it may go.
+  result.is_work = answer.deferred || !answer.own_limit;
   if (result.is_work) feed_.arrived(request, request.received_at);
   counters_.overload.add(request.tenant, request.traffic_class, answer);
   switch (answer.decision) {
     case admission::Decision::kAdmit:
       result.ticket = request.ticket;
+      deferral_.sent(request);
       grant(request, now);
       result.grant = dispatch(request, *choice, now);
       return result;
     case admission::Decision::kQueue:
       result.ticket = request.ticket;
+      if (answer.deferred) deferral_.waits();
       // The next tick() finds out whether others give way to it.
       room_changed_ = room_changed_ || admission_.drops();
       return result;
@@ -201,31 +200,8 @@ ActiveRequest& Dispatcher::open(const RequestInfo& info, std::uint32_t model, Gr
   request.entry.model = info.model;
   request.entry.traffic_class = admission::to_string(info.traffic_class);
   request.pool = info.pool ? *info.pool : router_.own_pool(request);
-  reserve(request, info);
+  reserve(request, info, options_, replicas_, admission_.capacity(request.tenant, request.traffic_class));
   return request;
-}
-
-// Where the worst case is reserved, no answer may exceed what was reserved for it.
-void Dispatcher::reserve(ActiveRequest& request, const RequestInfo& info) const {
-  request.claim = {request.estimate.total(), request.estimate.total()};
-  const Tenant& tenant = options_.tenants[request.tenant];
-  admission::ReservationRequest wanted;
-  wanted.capacity = admission_.capacity(request.tenant, request.traffic_class);
-  if (std::isinf(wanted.capacity) || tenant.reserve == admission::Reserve::kExpected) return;
-  std::uint32_t context = replicas_.context_tokens(request.model);
-  if (tenant.context_tokens > 0) context = std::min(context, tenant.context_tokens);
-  wanted.prompt_tokens = request.estimate.prompt_tokens;
-  wanted.prompt_tokens_most = request.prompt_tokens_most;
-  wanted.answers = info.answers;
-  wanted.max_tokens = info.max_tokens;
-  wanted.max_tokens_default = std::min(info.max_tokens_default.value_or(options_.max_tokens_default),
-                                       context_left(context, wanted.prompt_tokens / info.prompts));
-  const admission::Reservation made = admission::reserve_worst_case(wanted);
-  request.claim = made.claim;
-  request.lowered = info.max_tokens && made.max_tokens < *info.max_tokens;
-  request.writes_max_tokens = info.writes_max_tokens || request.lowered || !info.max_tokens;
-  request.max_tokens = made.max_tokens;
-  request.estimate.output_tokens = std::min(request.estimate.output_tokens, *request.output_tokens_most());
 }
 
 void Dispatcher::grant(ActiveRequest& request, core::Instant now) {
@@ -238,7 +214,8 @@ void Dispatcher::grant(ActiveRequest& request, core::Instant now) {
 Grant Dispatcher::dispatch(ActiveRequest& request, const RequestRouter::Choice& choice, core::Instant now) {
   const std::uint64_t waiting =
       admission_.waiting_tokens(queue_number(options_.pools, request.meters, request.pool), request.traffic_class);
-  const Grant made = router_.dispatch(request, choice, waiting, now);
+  Grant made = router_.dispatch(request, choice, waiting, now);
+  made.due_at = request.due_at;
   if (made.lowers_max_tokens && request.attempts == 1) ++counters_.clamped;
   if (made.degraded && request.attempts == 1)
     counters_.overload.add(request.tenant, request.traffic_class, admission::OverloadAction::kDegrade);
@@ -301,6 +278,7 @@ void Dispatcher::answered(Ticket ticket, core::Instant now) {
   // Peers' routers choose decode replicas by the prompt, too.
   if (options_.strategy == routing::Strategy::kLive) requests_.release_keys(*request);
   feed_.first_token(*request, now);
+  deferral_.first_token(*request, now);
   room_changed_ = true;
 }
 
@@ -318,8 +296,10 @@ void Dispatcher::ended(Ticket ticket, const RequestOutcome& outcome, core::Insta
     request->computes = request->slot != kNoSlot || request->decodes_only;
     if (request->slot != kNoSlot)
       report_attempt(replicas_, *request, outcome.attempt.value_or(Attempt::kAbandoned), now);
+    const double concurrent = router_.concurrent(*request);
     router_.leave(*request);
     settle(*request, outcome, now);
+    deferral_.ended(*request, outcome.outcome, concurrent, now);
     requests_.remove(*request);
   } else {
     static_cast<void>(admission_.cancelled(ticket));
@@ -359,24 +339,31 @@ void Dispatcher::drop(ActiveRequest& request, ledger::Outcome outcome, core::Ins
 
 void Dispatcher::pump(core::Instant now) {
   room_changed_ = false;
-  if (admission_.waiting() == 0) return;
+  if (admission_.waiting() + admission_.deferred() == 0) return;
   for (const admission::Refused& late : admission_.expired(now)) refuse_waiting(late, now);
+  for (const Ticket ticket : admission_.make_due(now)) {
+    ActiveRequest& request = *requests_.find(ticket);
+    feed_.released(request, now);
+    if (const auto refused = deferral_.make_due(request, admission_, now)) refuse_waiting(*refused, now);
+  }
   const auto verdict_of = [&](std::uint64_t ticket) {
     ActiveRequest* request = requests_.find(ticket);
     PENSTOCK_ASSERT(request != nullptr, "a request that waits is in hand");
     request->overload = admission_.overload_action(request->tenant, request->traffic_class);
     const auto choice = router_.choose(*request, now);
     if (!choice) return admission::Verdict::kWait;
-    const admission::Verdict verdict = router_.verdict(*request, *choice, now);
+    const admission::Verdict made = deferral_.verdict(*request, *choice, router_, now);
     // Its tokens count before the next request is checked.
-    if (verdict == admission::Verdict::kAdmit) request->grant = dispatch(*request, *choice, now);
-    return verdict;
+    if (made == admission::Verdict::kAdmit) request->grant = dispatch(*request, *choice, now);
+    return made;
   };
   for (bool more = true; more;) {
     const admission::Next next = admission_.next(now, verdict_of);
     more = next.more && !next.admitted.empty();
     for (const admission::Admitted& admitted : next.admitted) {
       ActiveRequest* request = requests_.find(admitted.ticket);
+      if (request->deferred) feed_.released(*request, now);
+      deferral_.sent(*request);
       feed_.arrived(*request, now);
       grant(*request, now);
       request->listener->deliver(request->ticket, request->grant);
@@ -391,6 +378,7 @@ void Dispatcher::refuse_waiting(const admission::Refused& refused, core::Instant
   const Refusal refusal = refusal_of(refused.answer, request->entry.model, replicas_.serves(request->model));
   count(refusal);
   counters_.overload.add(request->tenant, request->traffic_class, refused.answer);
+  if (refused.due) deferral_.missed();
   if (!refused.answer.own_limit) feed_.arrived(*request, request->received_at);
   request->listener->deliver(refused.ticket, refusal);
   drop(*request, ledger::Outcome::kRefused, now);
@@ -407,7 +395,7 @@ void Dispatcher::tick(core::Instant now) {
 
 core::Instant Dispatcher::next_wake(core::Instant now) const {
   const core::Instant earliest = std::min({replicas_.next_wake(), router_.next_assumed(), ledger_.next_write()});
-  if (admission_.waiting() == 0) return earliest;
+  if (admission_.waiting() + admission_.deferred() == 0) return earliest;
   // A load report that expires may also free capacity.
   return room_changed_ ? now : std::min({earliest, admission_.wake_at(now), now + options_.picker.load_report_age});
 }

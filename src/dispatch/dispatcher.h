@@ -11,6 +11,7 @@
 
 #include "admission/admission_controller.h"
 #include "dispatch/active_requests.h"
+#include "dispatch/deferral.h"
 #include "dispatch/options.h"
 #include "dispatch/overview.h"
 #include "dispatch/replica_set.h"
@@ -120,7 +121,6 @@ class Dispatcher {
   void restore_budgets(core::Instant now);
   ActiveRequest& open(const RequestInfo& info, std::uint32_t model, GrantListener& listener,
                       const admission::TokenEstimate& estimate);
-  void reserve(ActiveRequest& request, const RequestInfo& info) const;
   void grant(ActiveRequest& request, core::Instant now);
   [[nodiscard]] Grant dispatch(ActiveRequest& request, const RequestRouter::Choice& choice, core::Instant now);
   Refusal refuse(const RequestInfo& info, Refusal refusal);
@@ -142,6 +142,7 @@ class Dispatcher {
   TrafficFeed feed_;
   bool room_changed_ = false;  // since what waits was last looked at
   Counters counters_;
+  Deferral deferral_;
 };
 
 }  // namespace penstock::dispatch

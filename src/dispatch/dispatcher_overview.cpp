@@ -65,6 +65,10 @@ Counters& Counters::operator+=(const Counters& other) {
   step_tokens += other.step_tokens;
   for (std::size_t i = 0; i < refusals.size(); ++i) refusals[i] += other.refusals[i];
   overload += other.overload;
+  deferral.deferred += other.deferral.deferred;
+  deferral.sent_spare += other.deferral.sent_spare;
+  deferral.sent_due += other.deferral.sent_due;
+  deferral.missed += other.deferral.missed;
   return *this;
 }
 
@@ -89,6 +93,9 @@ Overview Dispatcher::overview(core::Instant now) const {
   seen.waiting_interactive = static_cast<std::uint32_t>(admission_.waiting(admission::Class::kInteractive));
   seen.waiting_batch = static_cast<std::uint32_t>(admission_.waiting(admission::Class::kBatch));
   seen.oldest_waiting = admission_.oldest();
+  seen.deferred_requests = admission_.deferred();
+  seen.deferred_tokens = admission_.deferred_tokens();
+  seen.deferral = counters_.deferral;
   seen.granted_total = counters_.granted;
   seen.refused_total = counters_.refused;
   seen.retried_total = counters_.retried;

@@ -69,10 +69,12 @@ DispatchOptions random_options(core::RandomStream random) {
   options.interactive.queue_time = random.below(2) == 0 ? 2s : 0s;
   options.batch.queue_time = 20s;
   options.batch.budget = {200'000.0, 0.0};
-  for (ClassOptions* each : {&options.interactive, &options.batch}) {
+  for (ClassOptions* each : {&options.interactive, static_cast<ClassOptions*>(&options.batch)}) {
     each->overload = static_cast<admission::OverloadAction>(random.below(admission::kOverloadActions));
     each->degrade = {1'000 + random.below(20'000), static_cast<std::uint32_t>(1 + random.below(100))};
   }
+  if (random.below(2) == 0) options.batch.completion_window = std::chrono::seconds{20 + random.below(100)};
+  if (random.below(4) == 0) options.batch.near_deadline = NearDeadline::kRefuse;
   options.queue.requests = 1 + static_cast<std::uint32_t>(random.below(64));
   options.pressure.prefill_tokens_per_replica = 1'000 + random.below(32'000);
   options.retries = static_cast<std::uint32_t>(random.below(4));
@@ -102,6 +104,7 @@ class RandomWorld final : GrantListener {
   [[nodiscard]] const std::string& story() const { return story_; }
   [[nodiscard]] const std::set<RefusalReason>& reasons() const { return reasons_; }
   [[nodiscard]] int granted_later() const { return granted_later_; }
+  [[nodiscard]] bool deferred() const { return deferred_ > 0; }
 
  private:
   struct Open {
@@ -175,8 +178,10 @@ class RandomWorld final : GrantListener {
     info.affinity = random_.below(5);
     info.keys = keys;
     info.received_at = now_;
+    if (random_.below(4) == 0) info.completion_window = std::chrono::seconds{10 + random_.below(50)};
     const ArrivalResult result = dispatcher_->arrive(info, *this, now_);
     ++arrived_;
+    deferred_ += dispatcher_->counters().deferral.deferred > 0 ? 1 : 0;
     if (result.refusal) {
       EXPECT_FALSE(result.grant);
       EXPECT_FALSE(result.refusal->message.empty());
@@ -370,12 +375,12 @@ class RandomWorld final : GrantListener {
   bool estimated_ = false;  // some prompts are in the ledger by their estimates
   std::string story_;
   std::set<RefusalReason> reasons_;
-  int granted_later_ = 0;
+  int granted_later_ = 0, deferred_ = 0;
 };
 
 TEST(DispatcherProperty, EveryRequestEndsOnceAndAllSumsBalance) {
   std::set<RefusalReason> reasons;
-  int granted_later = 0;
+  int granted_later = 0, worlds_that_defer = 0;
   for (std::uint64_t seed = 1; seed <= 150; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     RandomWorld world{seed};
@@ -383,9 +388,11 @@ TEST(DispatcherProperty, EveryRequestEndsOnceAndAllSumsBalance) {
     if (HasFailure()) return;
     reasons.insert(world.reasons().begin(), world.reasons().end());
     granted_later += world.granted_later();
+    worlds_that_defer += world.deferred() ? 1 : 0;
   }
   EXPECT_EQ(reasons.size(), kRefusalReasons) << "the worlds meet every reason";
   EXPECT_GT(granted_later, 1'000) << "requests wait and are granted";
+  EXPECT_GT(worlds_that_defer, 20) << "batch requests wait for spare capacity";
 }
 
 TEST(DispatcherProperty, TheSameSeedGivesTheSameEvents) {

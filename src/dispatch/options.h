@@ -55,12 +55,26 @@ struct Model {
   std::uint32_t context_tokens = 0;  // Of prompt and answer together; 0: what its replicas report.
 };
 
+// What happens to a deferred request whose deadline is so near that it must go now.
+enum class NearDeadline : std::uint8_t { kSend, kRefuse };
+
 struct ClassOptions {
   core::Duration queue_time = std::chrono::seconds{10};  // 0: requests of the class never wait.
   core::Duration time_budget{};                          // For the complete answer; 0: none. The caller enforces it.
   admission::BudgetLimits budget;
   admission::OverloadAction overload = admission::OverloadAction::kDegrade;
   admission::DegradeLimits degrade{};
+};
+
+// Requests of the class batch may wait for spare capacity.
+struct BatchOptions : ClassOptions {
+  core::Duration completion_window{};  // Time from arrival to the end of the answer; 0: requests are not deferred.
+  // A replica has spare capacity below this share of the ITL objective of interactive requests and of kv_throttle.
+  double defer_load = 0.7;
+  NearDeadline near_deadline = NearDeadline::kSend;
+  // Longest wait for spare capacity; 0: until the deadline is near. Not for configurations: a short simulation would
+  // otherwise end before requests that its fleet cannot serve are sent.
+  core::Duration spare_wait_most{};
 };
 
 // Tokens that each part of a prompt that is no text counts as, and the most that the template of a chat adds.
@@ -88,7 +102,7 @@ struct ReloadableOptions {
   std::vector<Tenant> tenants;
   std::vector<Model> models;
   ClassOptions interactive;
-  ClassOptions batch{std::chrono::minutes{5}, {}, {}};
+  BatchOptions batch{{std::chrono::minutes{5}, {}, {}}};
   admission::PressureLimits pressure;
   // max_tokens of a request without one whose worst case is reserved.
   std::uint32_t max_tokens_default = 4096;

@@ -59,6 +59,14 @@ struct PoolStatus {
   std::uint64_t own_total = 0, overflow_total = 0;  // At replicas of the pool, and at others.
 };
 
+// Totals of requests that may wait for spare capacity.
+struct DeferralCounts {
+  std::uint64_t deferred = 0;    // They waited.
+  std::uint64_t sent_spare = 0;  // They went to a replica with spare capacity.
+  std::uint64_t sent_due = 0;    // They went because their deadline was near.
+  std::uint64_t missed = 0;      // They ended after their deadline, or were refused near it.
+};
+
 // Totals since the start.
 struct Counters {
   std::uint64_t granted = 0, refused = 0, retried = 0, clamped = 0;
@@ -66,6 +74,7 @@ struct Counters {
   std::uint64_t step_tokens = 0;              // Charged for the steps that replicas computed when clients left.
   std::array<std::uint64_t, kRefusalReasons> refusals{};  // By reason. Requests that left while they waited have none.
   SegmentCounts overload;
+  DeferralCounts deferral;
 
   Counters& operator+=(const Counters& other);
 };
@@ -79,6 +88,9 @@ struct Overview {
   std::vector<std::pair<std::pair<std::string, std::string>, ledger::Sums>> sums;  // By tenant and model.
   std::uint32_t waiting_interactive = 0, waiting_batch = 0, running = 0;
   std::uint64_t waiting_tokens = 0;
+  // Requests that wait for spare capacity; they are in no figure above but that of their tenant.
+  std::uint64_t deferred_requests = 0, deferred_tokens = 0;
+  DeferralCounts deferral;
   core::Instant oldest_waiting = core::kNever;
   std::uint64_t granted_total = 0, refused_total = 0, retried_total = 0, clamped_total = 0;
   std::uint64_t discarded_prompt_tokens = 0;

@@ -50,6 +50,8 @@ struct RequestInfo {
   std::uint64_t affinity = 0;         // Hash of its session; 0 if it has none.
   std::optional<std::uint32_t> pool;  // Index of its own pool, if the caller knows it; otherwise the rules name it.
   core::Instant received_at;
+  // The client wants the answer within this time, where requests of its class are deferred.
+  std::optional<core::Duration> completion_window{};
 };
 
 // The most tokens that `answers` of `max_tokens` have together, at most UINT32_MAX; empty without a limit.
@@ -69,6 +71,8 @@ struct Grant {
   bool degraded = false;                    // It was lowered because too many tokens wait.
   bool lowers_max_tokens = false;           // It is below what the client requested, or would get without a limit.
   std::uint32_t prompt_tokens = 0;          // Estimated.
+  // The request was deferred and waited for a replica since then, because its deadline is near.
+  std::optional<core::Instant> due_at{};
   routing::PickReason why = routing::PickReason::kLoad;
 
   // The value that the client is told.
@@ -86,6 +90,8 @@ struct ArrivalResult {
   // The request counts as work for replicas. It does not if a limit of its tenant or class holds it up or refuses it,
   // or if it can never be served. A request that waits becomes work at the latest with its grant.
   bool is_work = false;
+  // The request may wait for spare capacity for this long; 0: it is not deferred.
+  core::Duration completion_window{};
   // Nothing was decided, because the prompt may fit into the context or not. The request shall arrive again, with the
   // count of an engine in prompt_tokens_given, or without may_count_prompt.
   bool count_prompt = false;

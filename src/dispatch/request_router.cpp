@@ -11,6 +11,19 @@ namespace {
 
 // A request leaves its pool for one that answers sooner by more than this share of its TTFT objective.
 constexpr double kOverflowShare = 0.5;
+constexpr double kTtftShare = 0.5;  // Of the TTFT objective that the prompt of a deferred request may take anywhere.
+
+// At least half of the other replicas of the group, and one, compute no prompt.
+bool others_are_free(const ReplicaSet& replicas, std::uint32_t slot, core::Instant now) {
+  std::uint32_t others = 0, free = 0;
+  for (std::uint32_t other = 0; other < replicas.slots(); ++other) {
+    const ReplicaSet::Replica& replica = replicas.replica(other);
+    if (other == slot || !replica.eligible || replica.group != replicas.replica(slot).group) continue;
+    ++others;
+    free += replicas.load(other, now).prefill_tokens == 0 ? 1 : 0;
+  }
+  return free > 0 && 2 * free >= others;
+}
 
 }  // namespace
 
@@ -122,6 +135,35 @@ admission::Verdict RequestRouter::verdict(const ActiveRequest& request, const Ch
                                      headroom ? admission::with_headroom(options_.pressure) : options_.pressure);
 }
 
+bool RequestRouter::has_spare(const ActiveRequest& request, const Choice& choice, const AnswerTimes& times,
+                              core::Instant now) {
+  const signals::SloTarget limits = signals::strictest_target(options_.slo, "interactive");
+  const double share = options_.batch.defer_load;
+  const routing::PickingStrategy::Load load = replicas_.load(choice.selection.slot, now);
+  if (load.prefill_tokens > 0) return false;
+  const bool is_long = choice.selection.expected_ttft_ms > kTtftShare * core::to_milliseconds(limits.ttft);
+  if (is_long && !others_are_free(replicas_, choice.selection.slot, now)) return false;
+  std::uint32_t slot = choice.selection.slot;
+  if (choice.prefill_only) {
+    routing::PickRequest pick;
+    pick.output_tokens = request.estimate.output_tokens;
+    pick.decode_only = true;
+    const auto decode = choose_of(request.model, Role::kDecode, pick, now);
+    if (!decode) return false;
+    slot = decode->selection.slot;
+  }
+  const routing::PickingStrategy::Load decoding = replicas_.load(slot, now);
+  const std::uint32_t workers = std::max(1U, replicas_.replica(slot).spec.workers);
+  const double concurrent = (decoding.open_requests + 1.0) / workers;
+  if (times.itl_ms(concurrent) > share * core::to_milliseconds(limits.itl)) return false;
+  double kv_usage = decoding.kv_usage_expected.value_or(decoding.kv_usage.value_or(0.0));
+  if (decoding.kv_capacity_tokens.value_or(0) > 0)
+    kv_usage +=
+        static_cast<double>(routing::kv_tokens_of(choice.selection.uncached_tokens, request.estimate.output_tokens)) /
+        (static_cast<double>(*decoding.kv_capacity_tokens) * workers);
+  return kv_usage <= share * options_.pressure.kv_throttle;
+}
+
 Grant RequestRouter::dispatch(ActiveRequest& request, const Choice& choice, std::uint64_t waiting_tokens,
                               core::Instant now) {
   const routing::PickRequest pick = pick_request(request);
@@ -141,6 +183,7 @@ Grant RequestRouter::dispatch(ActiveRequest& request, const Choice& choice, std:
     ++(replicas_.pool_of(request.slot) == request.pool ? of_pool.own_total : of_pool.overflow_total);
   }
   request.breaker_period = replicas_.dispatched(pick, selection, now);
+  request.concurrent_at_start = concurrent(request);
   if (!request.stream)
     unseen_first_tokens_.emplace(now + core::from_milliseconds(selection.expected_ttft_ms), request.ticket);
   const ReplicaSpec& replica = replicas_.replica(request.slot).spec;
@@ -158,6 +201,12 @@ Grant RequestRouter::dispatch(ActiveRequest& request, const Choice& choice, std:
   grant.lowers_max_tokens = grant.degraded || request.lowered;
   if (!grant.max_tokens && request.writes_max_tokens) grant.max_tokens = request.max_tokens;
   return grant;
+}
+
+double RequestRouter::concurrent(const ActiveRequest& request) const {
+  if (request.slot == kNoSlot) return 0.0;
+  const ReplicaSet::Replica& replica = replicas_.replica(request.slot);
+  return static_cast<double>(replica.open_requests) / std::max(1U, replica.spec.workers);
 }
 
 void RequestRouter::first_token(ActiveRequest& request, core::Instant now) {

@@ -11,6 +11,7 @@
 #include "admission/pressure.h"
 #include "core/time.h"
 #include "dispatch/active_requests.h"
+#include "dispatch/answer_times.h"
 #include "dispatch/options.h"
 #include "dispatch/overview.h"
 #include "dispatch/replica_set.h"
@@ -38,9 +39,17 @@ class RequestRouter {
   // Whether the pressure on that replica lets the request in. Always, where the strategy is a peer's.
   [[nodiscard]] admission::Verdict verdict(const ActiveRequest& request, const Choice& choice, core::Instant now) const;
 
+  // Whether the replica has capacity that no interactive request needs: it computes no prompt, that of the request
+  // takes at most half the TTFT objective, and with the request its ITL and its KV usage stay below a share of their
+  // limits. An interactive request that arrives then waits for the prompt of one such request at most.
+  [[nodiscard]] bool has_spare(const ActiveRequest& request, const Choice& choice, const AnswerTimes& times,
+                               core::Instant now);
+
   // The request goes to its choice. `waiting_tokens`: tokens that wait in its class and in
   // those with precedence.
   Grant dispatch(ActiveRequest& request, const Choice& choice, std::uint64_t waiting_tokens, core::Instant now);
+  // Open requests of each worker of its slot, itself included; 0 without a slot.
+  [[nodiscard]] double concurrent(const ActiveRequest& request) const;
   // Its first token came from its slot.
   void first_token(ActiveRequest& request, core::Instant now);
   // It leaves its slot, if it has one.

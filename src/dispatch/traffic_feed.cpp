@@ -35,18 +35,21 @@ void TrafficFeed::arrived(ActiveRequest& request, core::Instant at) {
   event.input_tokens = request.estimate.prompt_tokens;
   event.keys = request.keys;
   event.streamed = request.stream;
+  event.completion_window_s = core::to_seconds(request.completion_window);
   log_.add(std::move(event));
 }
 
 void TrafficFeed::first_token(const ActiveRequest& request, core::Instant now) {
   if (options_.latency_meters) {
     ModelMeters& meters = *meters_[request.meters];
-    meters.ttft_ms.add(core::to_milliseconds(now - request.received_at));
-    signals::FirstTokenTimes times;
     const core::Instant wanted_at = request.wanted_at.value_or(request.received_at);
-    times.admission = std::max(core::Duration{}, wanted_at - request.received_at);
+    // A wait for spare capacity is no latency that a fleet could shorten.
+    const core::Instant from = request.completion_window > core::Duration{} ? wanted_at : request.received_at;
+    meters.ttft_ms.add(core::to_milliseconds(now - from));
+    signals::FirstTokenTimes times;
+    times.admission = std::max(core::Duration{}, wanted_at - from);
     times.replica_wait = std::max(core::Duration{}, request.granted_at - wanted_at);
-    times.prefill = now - request.received_at - times.admission - times.replica_wait;
+    times.prefill = now - from - times.admission - times.replica_wait;
     meters.segments.first_token(now, request.traits(), times);
   }
   if (!options_.traffic_log) return;
@@ -71,6 +74,8 @@ void TrafficFeed::ended(const ActiveRequest& request, ledger::Outcome outcome, c
     if (entry.itl_ms >= 0.0) meters.itl_ms.add(entry.itl_ms);
     if (outcome == ledger::Outcome::kCompleted && request.answered) {
       signals::CompletionTimes times{.ttft_ms = entry.ttft_ms};
+      if (request.completion_window > core::Duration{} && request.wanted_at)
+        times.ttft_ms = core::to_milliseconds(request.answered_at - *request.wanted_at);
       if (entry.itl_ms >= 0.0) times.itl_ms = entry.itl_ms;
       meters.segments.completed(now, request.traits(), static_cast<std::uint32_t>(entry.output_tokens), times);
     }

@@ -35,6 +35,8 @@ class TrafficFeed {
 
   void options_changed();  // The options have another SLO.
   void arrived(ActiveRequest& request, core::Instant at);
+  // A deferred request, which has arrived, goes to a replica or waits for one from now on: its times begin now.
+  void released(ActiveRequest& request, core::Instant at) { request.wanted_at = at; }
   void first_token(const ActiveRequest& request, core::Instant now);
   // With its entry as closed.
   void ended(const ActiveRequest& request, ledger::Outcome outcome, core::Instant now, core::Duration client_wait = {});

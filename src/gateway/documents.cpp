@@ -101,6 +101,10 @@ std::string overview_document(const Overview& overview, std::string_view boot_id
                    {"batch", overview.waiting_batch},
                    {"tokens", overview.waiting_tokens},
                    {"oldest_s", age(overview.oldest_waiting)}};
+  made["deferred"] = {
+      {"requests", overview.deferred_requests},       {"tokens", overview.deferred_tokens},
+      {"deferred_total", overview.deferral.deferred}, {"sent_spare_total", overview.deferral.sent_spare},
+      {"sent_due_total", overview.deferral.sent_due}, {"missed_total", overview.deferral.missed}};
   made["queue"]["models"] = Json::array();
   for (const dispatch::ModelStatus& model : overview.models)
     if (model.waiting_for_room > 0) {
@@ -140,7 +144,7 @@ std::string traffic_document(const dispatch::TrafficLog::Page& page, std::string
     switch (event.kind) {
       case dispatch::TrafficEvent::Kind::kArrival:
         events.push_back({"arrival", event.request, at_s, event.model, event.traffic_class, event.tenant,
-                          event.input_tokens, event.keys, event.route, event.streamed});
+                          event.input_tokens, event.keys, event.route, event.streamed, event.completion_window_s});
         break;
       case dispatch::TrafficEvent::Kind::kFirstToken:
         events.push_back({"first_token", event.request, at_s, event.admission_ms, event.ttft_ms, event.cached_tokens,

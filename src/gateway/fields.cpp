@@ -135,7 +135,11 @@ std::optional<core::Duration> time_budget_in(std::string_view text) {
   const auto read = std::from_chars(text.data(), end, number, std::chars_format::fixed);
   if (read.ec != std::errc{}) return std::nullopt;
   const std::string_view unit{read.ptr, static_cast<std::size_t>(end - read.ptr)};
-  const double seconds = unit == "ms" ? number / 1000.0 : unit == "s" ? number : unit == "m" ? 60.0 * number : 0.0;
+  const double seconds = unit == "ms"  ? number / 1000.0
+                         : unit == "s" ? number
+                         : unit == "m" ? 60.0 * number
+                         : unit == "h" ? 3600.0 * number
+                                       : 0.0;
   if (!(seconds >= 0.001 && seconds <= kMost)) return std::nullopt;
   return core::from_seconds(seconds);
 }

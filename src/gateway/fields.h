@@ -67,7 +67,7 @@ void append_request_id(std::string& out, std::uint64_t number);
 // Returns the id of a conversation: X-Session-ID, the body's session_id, or its `user`. Empty without any.
 [[nodiscard]] std::string_view session_of(const net::RequestHead& head, const api::InferenceRequest& request);
 
-// Parses "2s", "1500ms", "0.5m": above 0, at most one day. Empty if the text is invalid.
+// Parses "2s", "1500ms", "0.5m", "1h": above 0, at most one day. Empty if the text is invalid.
 [[nodiscard]] std::optional<core::Duration> time_budget_in(std::string_view text);
 
 }  // namespace penstock::gateway

@@ -136,6 +136,19 @@ void add_queues(telemetry::ExpositionWriter& text, const Overview& overview) {
   text.add(overview.waiting_batch, {{"class", "batch"}});
   text.family("penstock_waiting_tokens", "gauge", "estimated tokens of the waiting requests");
   text.add(static_cast<double>(overview.waiting_tokens));
+  text.family("penstock_deferred_requests", "gauge", "batch requests that wait for spare capacity");
+  text.add(static_cast<double>(overview.deferred_requests));
+  text.family("penstock_deferred_tokens", "gauge", "estimated tokens of the deferred requests");
+  text.add(static_cast<double>(overview.deferred_tokens));
+  text.family("penstock_deferred_requests_total", "counter", "batch requests that had to wait for spare capacity");
+  text.add(static_cast<double>(overview.deferral.deferred));
+  text.family("penstock_deferred_sent_total", "counter",
+              "batch requests that went to a replica: spare (it had spare capacity) or due (their deadline was near)");
+  text.add(static_cast<double>(overview.deferral.sent_spare), {{"reason", "spare"}});
+  text.add(static_cast<double>(overview.deferral.sent_due), {{"reason", "due"}});
+  text.family("penstock_deferred_missed_total", "counter",
+              "batch requests that ended after their deadline, or were refused near it");
+  text.add(static_cast<double>(overview.deferral.missed));
   text.family("penstock_oldest_waiting_seconds", "gauge", "age of the oldest waiting request");
   text.add(overview.oldest_waiting == core::kNever ? 0.0 : core::to_seconds(overview.now - overview.oldest_waiting));
   text.family("penstock_running_requests", "gauge", "requests in flight: admitted and not ended");

@@ -53,6 +53,19 @@ std::optional<Refusal> limit_time(const dispatch::DispatchOptions& options, cons
   return std::nullopt;
 }
 
+// The time until which a batch request is answered; a time budget ends it earlier.
+std::optional<Refusal> limit_window(const net::RequestHead& head, ReadRequest& read) {
+  if (read.time_budget > core::Duration{}) read.info.completion_window = read.time_budget;
+  const std::string_view text = head.field("x-completion-window");
+  if (text.empty()) return std::nullopt;
+  const auto window = time_budget_in(text);
+  if (!window)
+    return make_refusal(400, "invalid_request_error", "invalid_completion_window",
+                        "X-Completion-Window must be a time above 0 and at most a day, such as 5m or 90s");
+  read.info.completion_window = std::min(*window, read.info.completion_window.value_or(*window));
+  return std::nullopt;
+}
+
 Refusal refuse_control(std::string_view name, std::string_view kind) {
   return make_refusal(400, "invalid_request_error", "engine_control",
                       fmt::format("the {} {} is not forwarded to engines; leave it out", kind, name),
@@ -131,7 +144,8 @@ std::optional<Refusal> read_head(WorkerContext& context, const net::Exchange& ex
   if (auto refusal = authenticate(context, head, read)) return refusal;
   if (auto refusal = check_header_controls(context, head)) return refusal;
   if (auto refusal = classify(options, head, read)) return refusal;
-  return limit_time(options, head, read);
+  if (auto refusal = limit_time(options, head, read)) return refusal;
+  return limit_window(head, read);
 }
 
 core::Result<void> parse_body(api::RequestReader& reader, api::Endpoint endpoint, const net::Body& body,

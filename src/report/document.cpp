@@ -86,6 +86,11 @@ Json gateway(const RunResult& result) {
                {"queue_wait_ms", summary(result.queue_wait_ms)},
                {"retried", result.retried},
                {"clamped", result.clamped},
+               {"deferral",
+                {{"deferred", result.deferral.deferred},
+                 {"sent_spare", result.deferral.sent_spare},
+                 {"sent_due", result.deferral.sent_due},
+                 {"missed", result.deferral.missed}}},
                {"tenants", Json::array()}};
   for (const decision::TenantResult& tenant : result.tenants) {
     Json row = {{"name", tenant.name},

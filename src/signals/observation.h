@@ -154,6 +154,10 @@ struct RecentRequest {
   float e2e_ms = -1.0F;                      // From arrival to end; negative until it has completed.
   RequestEnd end = RequestEnd::kNone;
   std::uint8_t pool = 0;  // Index of its own pool among several aggregated ones; otherwise 0.
+  // It may wait at the gateway for spare capacity until this time after its arrival; 0: it does not. If it waited for
+  // `deferred_ms`, the latencies above begin with the end of that wait.
+  core::Duration completion_window{};
+  float deferred_ms = 0.0F;
 };
 
 struct Observation {

@@ -1,7 +1,11 @@
 #include "signals/slo.h"
 
+#include <algorithm>
+
 namespace penstock::signals {
 namespace {
+
+constexpr const char* kBatchClass = "batch";
 
 bool fits(const std::string& selector, std::string_view value) { return selector.empty() || selector == value; }
 
@@ -11,6 +15,35 @@ bool RequestSelector::matches(const SloTraits& request) const {
   return request.prompt_tokens >= prompt_min && request.prompt_tokens <= prompt_max &&
          fits(traffic_class, request.traffic_class) && fits(tenant, request.tenant) &&
          (request.model.empty() || fits(model, request.model));
+}
+
+SloTarget strictest_target(const SloPolicy& slo, std::string_view traffic_class) {
+  SloTarget strictest = slo.target;
+  for (const SegmentSlo& segment : slo.segments) {
+    if (!fits(segment.traffic_class, traffic_class)) continue;
+    strictest.ttft = std::min(strictest.ttft, segment.target.ttft);
+    strictest.itl = std::min(strictest.itl, segment.target.itl);
+  }
+  return strictest;
+}
+
+void add_deferred_segment(std::vector<SegmentSlo>& segments, double goal, core::Duration window) {
+  if (window <= core::Duration{} || segments.size() >= kSegmentsMax) return;
+  const bool has_one = std::any_of(segments.begin(), segments.end(), [](const SegmentSlo& segment) {
+    return segment.traffic_class == kBatchClass && segment.model.empty() && segment.tenant.empty() &&
+           segment.prompt_min == 0 && segment.prompt_max == UINT32_MAX;
+  });
+  if (has_one) return;
+  SegmentSlo batch;
+  batch.name = kBatchClass;
+  for (int number = 2; std::any_of(segments.begin(), segments.end(),
+                                   [&](const SegmentSlo& segment) { return segment.name == batch.name; });
+       ++number)
+    batch.name = std::string{kBatchClass} + "-" + std::to_string(number);
+  batch.traffic_class = kBatchClass;
+  batch.target = {window, window, window};
+  batch.goal = goal;
+  segments.push_back(std::move(batch));
 }
 
 std::uint8_t target_index(std::span<const SegmentSlo> segments, const SloTraits& request) {

@@ -67,6 +67,13 @@ struct SloPolicy {
 inline constexpr std::size_t kSegmentsMax = 64;
 inline constexpr std::string_view kGeneralTarget = "general";  // Name of the general target in reports.
 
+// The shortest TTFT and ITL that some requests of the class have as their objective.
+[[nodiscard]] SloTarget strictest_target(const SloPolicy& slo, std::string_view traffic_class);
+
+// Adds a segment for requests of the class batch that match no other one: with deferral, they have until `window` after
+// their arrival for their first token and their end, and any ITL. Does nothing if `window` is 0.
+void add_deferred_segment(std::vector<SegmentSlo>& segments, double goal, core::Duration window);
+
 // Returns 0 for the general target and i + 1 for segments[i]. Costs about one comparison per segment before the match.
 [[nodiscard]] std::uint8_t target_index(std::span<const SegmentSlo> segments, const SloTraits& request);
 

@@ -79,5 +79,55 @@ TEST(SloTargets, ByNameARequestKeepsTheTargetThatItHad) {
   EXPECT_GT(std::count_if(seen.begin(), seen.end(), [](int count) { return count > 0; }), 4);
 }
 
+TEST(DeferredSegment, BatchWithoutASegmentOfItsOwnHasUntilItsDeadline) {
+  std::vector<SegmentSlo> segments;
+  add_deferred_segment(segments, 0.98, std::chrono::minutes{10});
+  ASSERT_EQ(segments.size(), 1U);
+  EXPECT_EQ(segments[0].name, "batch");
+  EXPECT_EQ(segments[0].goal, 0.98);
+  EXPECT_EQ(segments[0].target.ttft, std::chrono::minutes{10});
+  EXPECT_EQ(segments[0].target.e2e, core::Duration{std::chrono::minutes{10}});
+  EXPECT_EQ(target_index(segments, {"m", "batch", "t", 5}), 1U);
+  EXPECT_EQ(target_index(segments, {"m", "interactive", "t", 5}), 0U);
+}
+
+TEST(DeferredSegment, ASegmentOfTheClassIsKeptAndOneOfATenantComesFirst) {
+  std::vector<SegmentSlo> segments(1);
+  segments[0].name = "bulk";
+  segments[0].traffic_class = "batch";
+  add_deferred_segment(segments, 0.98, std::chrono::minutes{10});
+  EXPECT_EQ(segments.size(), 1U);
+  segments[0].tenant = "t";
+  add_deferred_segment(segments, 0.98, std::chrono::minutes{10});
+  ASSERT_EQ(segments.size(), 2U);
+  EXPECT_EQ(target_index(segments, {"m", "batch", "t", 5}), 1U);
+  EXPECT_EQ(target_index(segments, {"m", "batch", "u", 5}), 2U);
+}
+
+TEST(DeferredSegment, ItsNameIsUniqueAndWithoutDeferralThereIsNone) {
+  std::vector<SegmentSlo> segments(1);
+  segments[0].name = "batch";
+  segments[0].tenant = "t";
+  add_deferred_segment(segments, 0.98, core::Duration{});
+  EXPECT_EQ(segments.size(), 1U);
+  add_deferred_segment(segments, 0.98, std::chrono::minutes{10});
+  ASSERT_EQ(segments.size(), 2U);
+  EXPECT_EQ(segments[1].name, "batch-2");
+}
+
+TEST(StrictestTarget, TakesTheShortestObjectivesThatConcernTheClass) {
+  SloPolicy slo;
+  slo.target = {std::chrono::seconds{2}, std::chrono::milliseconds{50}};
+  slo.segments.resize(3);
+  slo.segments[0].tenant = "t";
+  slo.segments[0].target = {std::chrono::seconds{1}, std::chrono::milliseconds{80}};
+  slo.segments[1].traffic_class = "batch";
+  slo.segments[1].target = {std::chrono::milliseconds{1}, std::chrono::milliseconds{1}};
+  slo.segments[2].traffic_class = "interactive";
+  slo.segments[2].target = {std::chrono::seconds{3}, std::chrono::milliseconds{40}};
+  EXPECT_EQ(strictest_target(slo, "interactive").ttft, std::chrono::seconds{1});
+  EXPECT_EQ(strictest_target(slo, "interactive").itl, std::chrono::milliseconds{40});
+}
+
 }  // namespace
 }  // namespace penstock::signals

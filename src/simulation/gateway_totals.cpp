@@ -24,6 +24,10 @@ GatewayTotals GatewayTotals::since(const GatewayTotals& earlier) const {
   GatewayTotals made = *this;
   made.counters.retried -= earlier.counters.retried;
   made.counters.clamped -= earlier.counters.clamped;
+  made.counters.deferral.deferred -= earlier.counters.deferral.deferred;
+  made.counters.deferral.sent_spare -= earlier.counters.deferral.sent_spare;
+  made.counters.deferral.sent_due -= earlier.counters.deferral.sent_due;
+  made.counters.deferral.missed -= earlier.counters.deferral.missed;
   for (std::size_t i = 0; i < made.counters.refusals.size(); ++i)
     made.counters.refusals[i] -= earlier.counters.refusals[i];
   for (const auto& [key, before] : earlier.sums) {
@@ -42,6 +46,8 @@ GatewayTotals GatewayTotals::since(const GatewayTotals& earlier) const {
 void GatewayTotals::summarize(const Gateway& gateway, decision::RunResult& result) const {
   result.retried = counters.retried;
   result.clamped = counters.clamped;
+  result.deferral = {counters.deferral.deferred, counters.deferral.sent_spare, counters.deferral.sent_due,
+                     counters.deferral.missed};
   std::map<std::string, std::uint64_t> refusals;
   for (std::size_t i = 0; i < counters.refusals.size(); ++i)
     if (counters.refusals[i] > 0) refusals[to_string(static_cast<dispatch::RefusalReason>(i))] = counters.refusals[i];

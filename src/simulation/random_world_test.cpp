@@ -48,7 +48,9 @@ dispatch::DispatchOptions random_gateway(core::RandomStream& random) {
   made.queue.requests = static_cast<std::uint32_t>(1 + random.below(200));
   made.queue.requests_per_tenant = static_cast<std::uint32_t>(1 + random.below(100));
   made.pressure.prefill_tokens_per_replica = 100 + random.below(20'000);
-  for (dispatch::ClassOptions* each : {&made.interactive, &made.batch}) {
+  if (core::RandomStream deferral = random.fork("deferral"); deferral.below(2) == 0)
+    made.batch.completion_window = seconds(deferral, 200);
+  for (dispatch::ClassOptions* each : {&made.interactive, static_cast<dispatch::ClassOptions*>(&made.batch)}) {
     each->overload = static_cast<admission::OverloadAction>(random.below(admission::kOverloadActions));
     each->degrade = {1000 + random.below(100'000), static_cast<std::uint32_t>(1 + random.below(300))};
   }

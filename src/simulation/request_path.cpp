@@ -132,7 +132,8 @@ void RequestPath::deliver(dispatch::Ticket ticket, const dispatch::Grant& grant)
   const std::uint32_t request = waiting_.extract(ticket).mapped();
   if (!view_.sees(request)) view_.arrived(request);
   const core::Instant arrival = workload_.requests[request].arrival;
-  if (arrival >= options_.judged_from) waits_ms_.add(core::to_milliseconds(timeline_.now - arrival));
+  const bool counts = view_.granted(request, grant.due_at.value_or(timeline_.now));
+  if (counts && arrival >= options_.judged_from) waits_ms_.add(core::to_milliseconds(timeline_.now - arrival));
   submit(request, grant);
 }
 

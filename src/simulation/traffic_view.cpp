@@ -11,7 +11,8 @@ TrafficView::TrafficView(const workload::Workload& workload, const RunOptions& o
       fleet_(fleet),
       recorder_(recorder),
       memory_(memory),
-      visible_(workload.requests.size()) {
+      visible_(workload.requests.size()),
+      may_defer_(workload.requests.size()) {
   for (std::uint32_t i = 0; i < options.pools.size(); ++i) {
     if (options.pools[i].role == signals::Role::kDecode) decode_pool_ = i;
     if (options.pools[i].role != signals::Role::kDecode) entry_pool_ = i;
@@ -28,7 +29,7 @@ TrafficView::TrafficView(const workload::Workload& workload, const RunOptions& o
 
 void TrafficView::received(std::uint32_t request, const dispatch::ArrivalResult& result) {
   if (!own_pools_.empty()) own_pools_[request] = static_cast<std::uint8_t>(std::min(result.pool, entry_pool_));
-  if (result.is_work) arrived(request);
+  if (result.is_work) arrived(request, result.completion_window);
 }
 
 std::uint32_t TrafficView::count_at(std::uint32_t pool, std::span<const std::uint32_t> requests) const {
@@ -36,10 +37,11 @@ std::uint32_t TrafficView::count_at(std::uint32_t pool, std::span<const std::uin
       requests, [&](std::uint32_t request) { return own_pools_.empty() || own_pools_[request] == pool; }));
 }
 
-void TrafficView::arrived(std::uint32_t request) {
+void TrafficView::arrived(std::uint32_t request, core::Duration completion_window) {
   const workload::Request& shape = workload_.requests[request];
   ++arrivals_;
   visible_[request] = true;
+  may_defer_[request] = completion_window > core::Duration{};
   if (timeline_.now != shape.arrival) later_[request] = timeline_.now;
   const std::uint32_t pool = entry_pool(request);
   fleet_.pools()[pool].meter.arrived(timeline_.now, shape.input_tokens);
@@ -47,7 +49,16 @@ void TrafficView::arrived(std::uint32_t request) {
   recent_.push_back({timeline_.now, shape.input_tokens, 0, -1.0F, -1.0F, workload_.blocks_of(shape),
                      recorder_.target(request), shape.streamed});
   recent_.back().pool = static_cast<std::uint8_t>(decode_pool_ ? 0 : pool);
+  recent_.back().completion_window = completion_window;
   recent_numbers_[request] = static_cast<std::uint32_t>(recent_.size());
+}
+
+bool TrafficView::granted(std::uint32_t request, core::Instant from) {
+  if (!may_defer_[request]) return true;
+  later_[request] = from;
+  signals::RecentRequest* recent = recent_of(request);
+  if (recent != nullptr) recent->deferred_ms = static_cast<float>(core::to_milliseconds(from - recent->arrival));
+  return false;
 }
 
 void TrafficView::submitted(std::uint32_t request) {
@@ -136,7 +147,7 @@ signals::FirstTokenTimes TrafficView::times_of(std::uint32_t request) const {
   if (passages_.empty()) return {};
   const Passage& passage = passages_[request];
   signals::FirstTokenTimes times;
-  times.admission = arrival_of(request) - workload_.requests[request].arrival;
+  if (!may_defer_[request]) times.admission = arrival_of(request) - workload_.requests[request].arrival;
   times.replica_wait = passage.submitted - arrival_of(request);
   times.queue = passage.admitted - passage.submitted;
   times.prefill = passage.prefilled - passage.admitted;

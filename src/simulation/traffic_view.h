@@ -28,7 +28,11 @@ class TrafficView {
   // The dispatcher has received it: it belongs to a pool, and has arrived if it is work.
   void received(std::uint32_t request, const dispatch::ArrivalResult& result);
   // The life of a request. The first call makes it visible; calls for a request that is not do nothing.
-  void arrived(std::uint32_t request);
+  // `completion_window`: for how long it may wait for spare capacity; 0: it does not.
+  void arrived(std::uint32_t request, core::Duration completion_window = {});
+  // A request that waited at the gateway goes to a replica. If it was deferred, its latencies begin at `from`, and the
+  // result is false.
+  bool granted(std::uint32_t request, core::Instant from);
   void submitted(std::uint32_t request);  // Its prompt, to an engine.
   void prefilled(std::uint32_t request, const engine::EngineEvent& event);
   void first_token(std::uint32_t request);  // It reached the client.
@@ -73,6 +77,7 @@ class TrafficView {
 
   std::uint64_t arrivals_ = 0;
   std::vector<bool> visible_;                               // By request.
+  std::vector<bool> may_defer_;                             // By request.
   std::unordered_map<std::uint32_t, core::Instant> later_;  // Arrivals here that are not those of the workload.
   std::vector<signals::RecentRequest> recent_;
   std::vector<std::uint32_t> recent_numbers_;  // By request, from 1; 0: none. Empty without memory.

@@ -9,6 +9,10 @@
 namespace penstock::simulation {
 namespace {
 
+// Deferred requests wait for spare capacity this long in a trial at most, which is less than its warm-up. Their
+// arrivals are spread (see DeferredTraffic), so that a fleet that keeps up sends them within this time.
+constexpr core::Duration kSpareWaitMost = std::chrono::seconds{20};
+
 constexpr double kSameRate = 0.02;  // a factor nearer to 1 than this changes nothing
 
 // The gateway waits for engines that are full, with any tenant, so that this belongs to what a fleet can carry. What
@@ -27,6 +31,9 @@ RunOptions trial_options(RunOptions options) {
   made.interactive.queue_time = given.interactive.queue_time;
   made.interactive.overload = given.interactive.overload;
   made.interactive.degrade = given.interactive.degrade;
+  made.batch.completion_window = given.batch.completion_window;
+  made.batch.defer_load = given.batch.defer_load;
+  made.batch.spare_wait_most = kSpareWaitMost;
   options.dispatch = std::move(made);
   return options;
 }
@@ -63,6 +70,8 @@ class Trials final : public planner::FleetTrials {
       const signals::SloTarget& target =
           recent.target == 0 ? options_.slo : options_.slo_segments[recent.target - 1U].target;
       workload_.requests.back().streamed = recent.streamed || !target.e2e;
+      if (recent.completion_window > core::Duration{})
+        workload_.requests.back().traffic_class = workload::TrafficClass::kBatch;
     }
     options_.judged_from = core::kStart + std::max(core::Duration{}, traffic.judged_from - start);
     options_.judged_until =

@@ -44,6 +44,10 @@ struct RateScale {
   return scale_rate(workload, RateScale{factor, {}}, seed);
 }
 
+// Makes a share of the requests class batch: sessions whose number, and requests without a session whose position, has
+// a hash below that share. A larger share contains a smaller one. Other requests keep their class.
+void mark_batch(Workload& workload, double share);
+
 // Superposes all workloads: tenants are joined by name, prefixes and sessions stay separate. Block sizes must agree,
 // except for workloads without block ids. Requests with equal arrivals keep the order of their workloads.
 [[nodiscard]] core::Result<Workload> merge(const std::vector<Workload>& workloads);

@@ -219,5 +219,34 @@ TEST(Reblock, LosesLittleReuseInLargerBlocksAndGainsLittleInSmallerOnes) {
   EXPECT_NEAR(large, reuse, 0.15);
 }
 
+TEST(MarkBatch, MarksAboutTheShareAndALargerShareContainsASmallerOne) {
+  Workload few, many;
+  few.requests.resize(10'000);
+  many.requests.resize(10'000);
+  mark_batch(few, 0.2);
+  mark_batch(many, 0.5);
+  std::size_t marked = 0;
+  for (std::size_t i = 0; i < few.requests.size(); ++i) {
+    if (few.requests[i].traffic_class != TrafficClass::kBatch) continue;
+    ++marked;
+    EXPECT_EQ(many.requests[i].traffic_class, TrafficClass::kBatch);
+  }
+  EXPECT_NEAR(static_cast<double>(marked), 2'000.0, 150.0);
+}
+
+TEST(MarkBatch, ASessionIsOfOneClass) {
+  Workload workload;
+  workload.requests.resize(1'000);
+  for (std::uint32_t i = 0; i < 1'000; ++i) workload.requests[i].session = i / 10;
+  mark_batch(workload, 0.4);
+  std::size_t sessions = 0;
+  for (std::size_t i = 0; i < 1'000; ++i) {
+    EXPECT_EQ(workload.requests[i].traffic_class, workload.requests[i / 10 * 10].traffic_class);
+    sessions += i % 10 == 0 && workload.requests[i].traffic_class == TrafficClass::kBatch ? 1 : 0;
+  }
+  EXPECT_GT(sessions, 20U);
+  EXPECT_LT(sessions, 60U);
+}
+
 }  // namespace
 }  // namespace penstock::workload

@@ -8,6 +8,7 @@
 
 #include "planner/bounds.h"
 #include "planner/diagnosis.h"
+#include "planner/penstock/deferred_traffic.h"
 #include "planner/penstock/early_signs.h"
 #include "planner/penstock/fleet_guardrails.h"
 #include "planner/penstock/load_outlook.h"
@@ -56,6 +57,7 @@ class PenstockPlanner final : public Policy {
         slo_(slo),
         options_(options),
         sanitizer_({.interval = options.interval}),
+        deferred_(options.memory.length / 2),
         diagnoser_(slo.target),
         burn_(slo, options.burn_rate),
         memory_(std::make_shared<TrafficMemory>(trials_, options.memory)),
@@ -80,8 +82,9 @@ class PenstockPlanner final : public Policy {
     signals::Observation seen = observation;
     const signals::Findings& found = sanitizer_.clean(seen);
     if (!outlook_) begin(seen);
-    learn(seen);
-    if (plans() && found.clock == signals::ClockState::kSteady) make_plans(seen);
+    const signals::Observation& spread = deferred_.spread(seen);
+    learn(seen, spread);
+    if (plans() && found.clock == signals::ClockState::kSteady) make_plans(spread);
 
     Decision decision;
     decision.phase = options_.phase;
@@ -154,11 +157,12 @@ class PenstockPlanner final : public Policy {
     load_outlook_.emplace(slo_.goal, lags, options_.controller);
   }
 
-  void learn(const signals::Observation& observation) {
-    outlook_->observe(observation);
+  // `spread`: the same with the arrivals of deferred requests spread over their windows.
+  void learn(const signals::Observation& observation, const signals::Observation& spread) {
+    outlook_->observe(spread);
     burn_.observe(observation, best());
     const auto& plan = load_.plan();
-    load_outlook_->observe(observation, plan ? plan->used : core::Duration{}, burn_);
+    load_outlook_->observe(spread, plan ? plan->used : core::Duration{}, burn_);
     if (signals::entry_traffic(observation).last_minute.arrivals > 0 || in_flight(observation))
       busy_at_ = observation.now;
     bool changed = false;
@@ -459,6 +463,7 @@ class PenstockPlanner final : public Policy {
   PlannerOptions options_;
   std::vector<double> goals_;  // Indexed by objective.
   signals::Sanitizer sanitizer_;
+  DeferredTraffic deferred_;
   Diagnoser diagnoser_;
   BurnRate burn_;
   std::shared_ptr<TrafficMemory> memory_;
