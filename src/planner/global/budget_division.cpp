@@ -311,8 +311,8 @@ Division divide(const std::vector<DeploymentClaim>& claims, const DivisionLimits
       const PoolClaim& pool = claims[d].pools[p];
       const std::uint32_t share = shares[d][p];
       made.grants[d].push_back({share, std::max(std::min(pool.target, share), pool.min_replicas)});
-      // Replicas beyond the target are about to drain: growth does not count on them.
-      held[d].push_back(std::max(made.grants[d][p].target, pool.running) + pool.draining);
+      // Replicas beyond the new target are still there, or ordered: growth does not count on their GPUs.
+      held[d].push_back(std::max({made.grants[d][p].target, pool.target, pool.running}) + pool.draining);
     }
   }
   Growth{claims, resources, made.grants, held}.run();

@@ -53,8 +53,8 @@ struct PoolGrant {
 struct DeploymentUse {
   std::string deployment;
   int priority = 0;
-  double used = 0.0;      // Of the replicas that it is granted, those beyond that it still has, and draining ones.
-  double draining = 0.0;  // The part of draining ones.
+  double used = 0.0;      // Of the replicas that it is granted, those beyond that it has or ordered, and draining ones.
+  double draining = 0.0;  // The part that it is not granted.
 };
 
 struct ResourceUse {

@@ -279,7 +279,7 @@ TEST(BudgetDivisionProperties, NeverRequestsGpusThatAreNotThere) {
       return std::max({pool.min_replicas, pool.target, pool.running}) + pool.draining;
     });
     const auto after = used_and_available(fleet, [&](const PoolClaim& pool, std::size_t d, std::size_t p) {
-      return std::max(division.grants[d][p].target, pool.running) + pool.draining;
+      return std::max({division.grants[d][p].target, pool.target, pool.running}) + pool.draining;
     });
     for (std::size_t r = 0; r < before.size(); ++r) {
       ASSERT_LE(after[r].first, std::max(before[r].first, after[r].second) + 1e-6);

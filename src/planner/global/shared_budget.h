@@ -34,7 +34,7 @@ class SharedBudget {
 
   void set_counts(Counts counts) { counts_ = std::move(counts); }
 
-  // The policy with its decisions limited to the budget; it is the policy of one deployment. The budget must outlive it.
+  // The policy of a deployment with its decisions limited to the budget, which must outlive it.
   [[nodiscard]] std::unique_ptr<decision::Policy> limited(std::size_t deployment,
                                                           std::unique_ptr<decision::Policy> policy);
 
