@@ -28,7 +28,7 @@ core::Result<int> listen_for(logging::Log& log, const std::string& address, cons
 }
 
 core::Result<std::unique_ptr<connect::ExternalScaler>> open_scaler(const AutoscalerOptions& options, net::Loop& loop,
-                                                                   const controller::PlannerDaemon& daemon,
+                                                                   connect::Recommended recommended,
                                                                    logging::Log& log) {
   std::shared_ptr<net::TlsContext> tls;
   if (!options.scaler_certificate.empty()) {
@@ -43,13 +43,12 @@ core::Result<std::unique_ptr<connect::ExternalScaler>> open_scaler(const Autosca
   }
   const auto socket = listen_for(log, options.external_scaler, "--external-scaler", "external scaler", "grpc");
   if (!socket) return tl::make_unexpected(socket.error());
-  return std::make_unique<connect::ExternalScaler>(
-      loop, *socket, [&daemon] { return daemon.recommended(); }, std::move(tls));
+  return std::make_unique<connect::ExternalScaler>(loop, *socket, std::move(recommended), std::move(tls));
 }
 
 core::Result<std::unique_ptr<connect::ExternalMetrics>> open_metrics(const AutoscalerOptions& options, net::Loop& loop,
                                                                      connect::KubernetesClient& api,
-                                                                     const controller::PlannerDaemon& daemon,
+                                                                     connect::Recommended recommended,
                                                                      logging::Log& log) {
   if (options.metrics_certificate.empty() || options.metrics_key.empty())
     return core::invalid_input("--external-metrics", "needs a certificate, because the API server calls it by TLS",
@@ -65,8 +64,8 @@ core::Result<std::unique_ptr<connect::ExternalMetrics>> open_metrics(const Autos
   made.on_failure = [&log](const std::string& cause) {
     log.write(logging::Event::kExternalMetricsFailed, {{"error", cause}});
   };
-  return std::make_unique<connect::ExternalMetrics>(
-      loop, *socket, *std::move(tls), api, [&daemon] { return daemon.recommended(); }, std::move(made));
+  return std::make_unique<connect::ExternalMetrics>(loop, *socket, *std::move(tls), api, std::move(recommended),
+                                                    std::move(made));
 }
 
 }  // namespace
@@ -99,10 +98,10 @@ void add_autoscalers(options::Table& table, AutoscalerOptions& made) {
 }
 
 core::Result<Autoscalers> Autoscalers::open(const AutoscalerOptions& options, net::Loop& loop, net::Client& client,
-                                            const controller::PlannerDaemon& daemon, logging::Log& log) {
+                                            connect::Recommended recommended, logging::Log& log) {
   Autoscalers made;
   if (!options.external_scaler.empty()) {
-    auto opened = open_scaler(options, loop, daemon, log);
+    auto opened = open_scaler(options, loop, recommended, log);
     if (!opened) return tl::make_unexpected(opened.error());
     made.scaler_ = *std::move(opened);
   }
@@ -110,7 +109,7 @@ core::Result<Autoscalers> Autoscalers::open(const AutoscalerOptions& options, ne
     auto api = open_kubernetes_api(options.kubeconfig, loop, client, log, logging::Event::kExternalMetricsFailed);
     if (!api) return tl::make_unexpected(api.error());
     made.api_ = *std::move(api);
-    auto opened = open_metrics(options, loop, *made.api_, daemon, log);
+    auto opened = open_metrics(options, loop, *made.api_, std::move(recommended), log);
     if (!opened) return tl::make_unexpected(opened.error());
     made.metrics_ = *std::move(opened);
   }

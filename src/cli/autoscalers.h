@@ -8,7 +8,7 @@
 #include "connect/keda/external_scaler.h"
 #include "connect/kubernetes/client.h"
 #include "connect/kubernetes/external_metrics.h"
-#include "controller/planner_daemon.h"
+#include "connect/recommended_replicas.h"
 #include "core/result.h"
 #include "logging/log.h"
 #include "net/client.h"
@@ -30,7 +30,7 @@ class Autoscalers {
  public:
   // Opens what the options ask for. All arguments must outlive it.
   [[nodiscard]] static core::Result<Autoscalers> open(const AutoscalerOptions& options, net::Loop& loop,
-                                                      net::Client& client, const controller::PlannerDaemon& daemon,
+                                                      net::Client& client, connect::Recommended recommended,
                                                       logging::Log& log);
   // Ends streams and connections, so that their clients find the planner that leads.
   void disconnect();

@@ -52,6 +52,19 @@ std::string summary_of_planner(const configuration::Configuration& made) {
   for (const simulation::PoolSpec& pool : made.run.pools)
     pools += fmt::format("{}{} {}..{} from {}", pools.empty() ? "" : ", ", pool.name, pool.min_replicas,
                          pool.max_replicas, pool.replicas);
+  if (!made.deployments.empty()) {
+    std::string all;
+    for (const configuration::DeploymentSetup& deployment : made.deployments) {
+      all += fmt::format("{}{} (", all.empty() ? "" : ", ", deployment.name);
+      for (const simulation::PoolSpec& pool : deployment.run.pools)
+        all += fmt::format("{}{} {}..{} from {}", &pool == &deployment.run.pools.front() ? "" : ", ", pool.name,
+                           pool.min_replicas, pool.max_replicas, pool.replicas);
+      all += ")";
+    }
+    const auto& gpus = made.budget.budget.gpus;
+    return fmt::format("{}: {}{}", counted(made.deployments.size(), "deployment", "deployments"), all,
+                       gpus ? fmt::format(", {} GPUs", *gpus) : "");
+  }
   return fmt::format("{}, {}, replicas {}", counted(made.traces.names.size(), "trace", "traces"),
                      counted(made.policies.size(), "policy", "policies"), pools);
 }
@@ -149,6 +162,11 @@ int check(const Arguments& arguments) {
   auto reading = configuration::load(made, table, source);
   if (!reading) return print_problems(reading.error());
   check_planner(made, *reading);
+  for (std::size_t i = 0; i < made.deployments.size(); ++i) {
+    reading->set_scope(fmt::format("deployments[{}]", i));
+    check_planner(configuration::of_deployment(made, i), *reading);
+    reading->set_scope({});
+  }
   check_gateway(made.gateway, source.file, *reading);
   if (!reading->good()) return print_problems(reading->problems());
   const Parts parts = parts_of(source);

@@ -186,6 +186,9 @@ int decide(const Arguments& arguments) {
   if (const auto flags = read_flags(own, *parsed); !flags) return flags.error();
   auto loaded = configuration::load(made, table, *source);
   if (!loaded) return report_error(loaded.error());
+  if (!made.deployments.empty())
+    loaded->report("deployments", "`penstock decide` decides for one deployment at a time",
+                   "give its values at the top of a file of its own");
   if (!loaded->good()) return report_error(loaded->problems());
   const auto run = replay::make_run_options(made.run);
   if (!run) return report_input_error(run.error());

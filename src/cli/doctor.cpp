@@ -122,8 +122,11 @@ std::vector<deployment::AccessRule> rules_for(const DoctorOptions& flags, const 
     // The names were checked.
     if (const auto lease = connect::parse_object_name(flags.lease))
       add_rules(rules, deployment::lease_access(lease->in_namespace, lease->name));
-    if (const auto state = connect::parse_object_name(flags.state_config_map))
-      add_rules(rules, deployment::policy_state_access(state->in_namespace, state->name));
+    if (const auto state = connect::parse_object_name(flags.state_config_map)) {
+      if (made.deployments.empty()) add_rules(rules, deployment::policy_state_access(state->in_namespace, state->name));
+      for (const configuration::DeploymentSetup& each : made.deployments)
+        add_rules(rules, deployment::policy_state_access(state->in_namespace, state->name + "-" + each.name));
+    }
     // A planner without targets reads what a gateway reads.
     is_planner = is_planner && !(rules.empty() && flags.autoscaler == Autoscaler::kNone);
   }
@@ -146,7 +149,7 @@ void add_new(std::vector<Finding>& findings, std::vector<Finding> more) {
 // Targets that the planner scales itself.
 void check_own_targets(BlockingClient& client, const DoctorOptions& flags, const configuration::Configuration& made,
                        const std::string& in_namespace, std::vector<Finding>& findings) {
-  for (const simulation::PoolSpec& pool : made.run.pools) {
+  for (const simulation::PoolSpec& pool : configuration::all_pools(made)) {
     const auto target = connect::parse_scale_target(pool.kubernetes);
     if (pool.kubernetes.empty() || !target) continue;
     add_new(findings, check_target(client, in_namespace, *target));
@@ -232,10 +235,11 @@ int run_doctor(const Arguments& arguments) {
   if (!reading->good()) return report_error(reading->problems());
 
   std::vector<Finding> findings{{"configuration " + source.file, State::kPresent, {}}};
-  for (const simulation::PoolSpec& pool : made.run.pools)
+  const std::vector<simulation::PoolSpec> pools = configuration::all_pools(made);
+  for (const simulation::PoolSpec& pool : pools)
     if (auto finding = check_pool_label(pool.name)) findings.push_back(*std::move(finding));
   BlockingClient client;
-  const bool has_targets = std::any_of(made.run.pools.begin(), made.run.pools.end(),
+  const bool has_targets = std::any_of(pools.begin(), pools.end(),
                                        [](const simulation::PoolSpec& pool) { return !pool.kubernetes.empty(); });
   const bool is_asked = has_targets || made.gateway.discovery.pods.follows_any() || !flags.kubeconfig.empty() ||
                         !flags.account.empty() || !flags.lease.empty() || !flags.state_config_map.empty() ||

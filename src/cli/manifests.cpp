@@ -268,12 +268,15 @@ deployment::PlannerManifest planner_manifest(const ManifestOptions& flags, const
     for (const char* argument : {"--engines", "kubernetes"}) planner.arguments.emplace_back(argument);
   }
   if (planner.replicas > 1) {
-    auto rules =
-        deployment::leader_election_access(planner.in_namespace, planner.name, planner.name + deployment::kStateSuffix);
+    std::vector<std::string> states;
+    for (const configuration::DeploymentSetup& each : made.deployments)
+      states.push_back(planner.name + deployment::kStateSuffix + "-" + each.name);
+    if (states.empty()) states.push_back(planner.name + deployment::kStateSuffix);
     // The targets may be in the same namespace, and one rule for Events is enough.
-    for (deployment::AccessRule& rule : rules)
-      if (std::find(planner.access.begin(), planner.access.end(), rule) == planner.access.end())
-        planner.access.push_back(std::move(rule));
+    for (const std::string& state : states)
+      for (deployment::AccessRule& rule : deployment::leader_election_access(planner.in_namespace, planner.name, state))
+        if (std::find(planner.access.begin(), planner.access.end(), rule) == planner.access.end())
+          planner.access.push_back(std::move(rule));
   }
   if (!made.gateway.admin.tls_certificate.empty())
     reading.report("gateway.admin_tls.certificate", "a planner verifies it for an address, which a Service changes",

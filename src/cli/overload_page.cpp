@@ -152,7 +152,12 @@ std::string overload(const configuration::GatewaySetup& gateway) {
 }  // namespace
 
 std::string overload_page(const configuration::Configuration& made) {
-  return protected_targets(made) + "\n" + scaled_pools(made) + "\n" + overload(made.gateway);
+  std::string text;
+  for (const configuration::Configuration& alone : configuration::configurations_of(made)) {
+    if (!made.deployments.empty()) text += fmt::format("model {}\n", alone.run.model);
+    text += protected_targets(alone) + "\n" + scaled_pools(alone) + "\n";
+  }
+  return text + overload(made.gateway);
 }
 
 }  // namespace penstock::cli

@@ -16,12 +16,14 @@
 #include "cli/console.h"
 #include "cli/gateway_setup.h"
 #include "cli/log_setup.h"
+#include "cli/plan_deployments.h"
 #include "cli/plan_kubernetes.h"
 #include "cli/plan_reload.h"
 #include "cli/plan_setup.h"
 #include "connect/nats/endpoint.h"
 #include "connect/sqlite/decision_store.h"
 #include "controller/decision_events.h"
+#include "controller/fleet_part.h"
 #include "controller/local_fleet.h"
 #include "controller/observed_fleet.h"
 #include "controller/planner_daemon.h"
@@ -97,7 +99,7 @@ std::vector<std::string> engine_arguments(const simulation::RunOptions& run, sim
 
 core::Result<controller::LocalFleetOptions> fleet_options(const PlanOptions& daemon,
                                                           const configuration::Configuration& configuration,
-                                                          const simulation::RunOptions& run) {
+                                                          const std::vector<PlannedDeployment>& deployments) {
   controller::LocalFleetOptions made;
   const std::filesystem::path folder = folder_of(daemon);
   std::error_code error;
@@ -110,16 +112,16 @@ core::Result<controller::LocalFleetOptions> fleet_options(const PlanOptions& dae
   made.log_folder = folder / "logs";
   made.dies_with_us = daemon.bind_engines;
   made.ports = daemon.ports;
-  const std::string model = run.model.empty() ? "penstock-sim" : run.model;
-  for (const simulation::PoolSpec& pool : run.pools) {
-    controller::LocalPool local;
-    local.name = pool.name;
-    local.role = pool.role;
-    local.model = model;
-    local.arguments = engine_arguments(run, pool, model);
-    for (std::string& argument : log_arguments(configuration.log)) local.arguments.push_back(std::move(argument));
-    made.pools.push_back(std::move(local));
-  }
+  for (const PlannedDeployment& deployment : deployments)
+    for (const simulation::PoolSpec& pool : deployment.run.pools) {
+      controller::LocalPool local;
+      local.name = pool.name;
+      local.role = pool.role;
+      local.model = deployment.run.model.empty() ? "penstock-sim" : deployment.run.model;
+      local.arguments = engine_arguments(deployment.run, pool, local.model);
+      for (std::string& argument : log_arguments(configuration.log)) local.arguments.push_back(std::move(argument));
+      made.pools.push_back(std::move(local));
+    }
   return made;
 }
 
@@ -180,13 +182,14 @@ tl::expected<Parsed, int> read_options(const Arguments& arguments, PlanOptions& 
   if (plan.acts.value_or(false) && plan.engines == EngineHost::kOthers)
     return tl::make_unexpected(report_error(
         {core::ErrorCode::kInvalidInput, "--mode", "can act on --engines local and --engines kubernetes only", {}}));
-  for (const simulation::PoolSpec& pool : loaded.made.run.pools)
-    if (pool.min_asleep > 0 && plan.engines == EngineHost::kKubernetes)
-      return tl::make_unexpected(
-          report_error({core::ErrorCode::kInvalidInput,
-                        "--asleep",
-                        "needs --engines local: the scale of an object of Kubernetes has no replicas that are asleep",
-                        {}}));
+  for (const configuration::Configuration& made : configuration::configurations_of(loaded.made))
+    for (const simulation::PoolSpec& pool : made.run.pools)
+      if (pool.min_asleep > 0 && plan.engines == EngineHost::kKubernetes)
+        return tl::make_unexpected(
+            report_error({core::ErrorCode::kInvalidInput,
+                          "--asleep",
+                          "needs --engines local: the scale of an object of Kubernetes has no replicas that are asleep",
+                          {}}));
   if (const auto resolved = resolve_gateway(plan); !resolved)
     return tl::make_unexpected(report_error(resolved.error()));
   return parsed;
@@ -253,11 +256,8 @@ int run_planner(const Arguments& arguments) {
   const auto parsed = read_options(arguments, plan, started);
   if (!parsed) return parsed.error();
   const configuration::Configuration& made = started.made;
-  const auto run = replay::make_run_options(made.run);
-  if (!run) return report_input_error(run.error());
-  auto options = make_daemon_options(plan, *run);
-  if (!options) return report_input_error(options.error());
-  name_variants(plan, made, *run, *options);
+  auto planned = make_deployments(made);
+  if (!planned) return report_input_error(planned.error());
   const bool local = plan.engines == EngineHost::kLocal;
 
   net::Loop loop;
@@ -284,8 +284,13 @@ int run_planner(const Arguments& arguments) {
                                      own->stop_all([&] { loop.stop(); });
                                    });
                                  }};
-  auto policy = make_live_policy(plan, made, *run);
-  if (!policy) return report_input_error(policy.error());
+  const std::unique_ptr<planner::global::SharedBudget> budget = make_budget(made, *planned);
+  for (std::size_t i = 0; i < planned->size(); ++i) {
+    PlannedDeployment& deployment = (*planned)[i];
+    auto policy = make_limited_policy(plan, deployment.made, deployment.run, budget.get(), i);
+    if (!policy) return report_input_error(policy.error());
+    deployment.policy = *std::move(policy);
+  }
   auto sink = DecisionSink::open(made.output.decision_log, log);
   if (!sink) return report_error(sink.error());
 
@@ -304,62 +309,90 @@ int run_planner(const Arguments& arguments) {
     auto election = open_leader_election(plan.cluster, identity, kubeconfig, loop, client, *events, log);
     if (!election) return report_input_error(election.error());
     leadership = *std::move(election);
-    options->leadership = leadership.get();
   }
   const auto leads = [&] { return leadership == nullptr || leadership->may_act(); };
 
-  std::unique_ptr<controller::Fleet> fleet;
+  std::unique_ptr<controller::LocalFleet> engines;
+  // Its daemons use all that is declared before.
+  std::vector<PlannedDeployment> deployments = *std::move(planned);
+  if (budget != nullptr) follow_fleets(*budget, deployments);
   std::function<void()> on_lead = [] {};
   if (local && !made.prometheus.url.empty())
     return report_error({core::ErrorCode::kInvalidInput, "prometheus.url",
                          "engines that this planner starts are scraped", "remove it, or use --engines none"});
   if (local) {
-    const auto local_options = fleet_options(plan, made, *run);
+    const auto local_options = fleet_options(plan, made, deployments);
     if (!local_options) return report_error(local_options.error());
     auto opened = controller::LocalFleet::open(loop, client, log, *local_options);
     if (!opened) return report_error(opened.error());
-    own = opened->get();
+    engines = *std::move(opened);
+    own = engines.get();
+    std::size_t first = 0;
+    for (PlannedDeployment& deployment : deployments) {
+      deployment.fleet = std::make_unique<controller::FleetPart>(*engines, first);
+      first += deployment.run.pools.size();
+    }
     on_lead = [&] {
-      for (std::size_t pool = 0; pool < run->pools.size(); ++pool)
-        if (own->target(pool) == 0) own->set_target(pool, run->pools[pool].replicas);
+      std::size_t pool = 0;
+      for (const PlannedDeployment& deployment : deployments)
+        for (const simulation::PoolSpec& spec : deployment.run.pools) {
+          if (own->target(pool) == 0) own->set_target(pool, spec.replicas);
+          ++pool;
+        }
     };
     if (leads()) on_lead();
-    fleet = *std::move(opened);
   } else {
-    auto watch = engine_watch_options(made, loop, client, reloader);
-    if (!watch) return report_input_error(watch.error());
-    auto opened = kubernetes
-                      ? open_kubernetes_fleet(plan, made, *run, *std::move(watch), loop, client, log, *events, leads)
-                      : open_observed_fleet(made, *run, *std::move(watch), loop, client, log);
-    if (!opened) return report_input_error(opened.error());
-    fleet = *std::move(opened);
+    for (PlannedDeployment& deployment : deployments) {
+      auto watch = engine_watch_options(deployment.made, loop, client, reloader);
+      if (!watch) return report_input_error(watch.error());
+      auto opened = kubernetes
+                        ? open_kubernetes_fleet(plan, deployment.made, deployment.run, *std::move(watch), loop, client,
+                                                log, *events, leads)
+                        : open_observed_fleet(deployment.made, deployment.run, *std::move(watch), loop, client, log);
+      if (!opened) return report_input_error(opened.error());
+      deployment.fleet = *std::move(opened);
+    }
   }
-  if (local || !plan.state_folder.empty()) {
+  const bool has_state = local || !plan.state_folder.empty();
+  if (has_state) {
     const std::filesystem::path folder = folder_of(plan);
     std::error_code error;
     std::filesystem::create_directories(folder, error);
     if (error) return report_error(core::Error{core::ErrorCode::kEnvironment, folder.string(), error.message(), {}});
-    options->policy_store = std::make_shared<controller::PolicyStateFile>(folder / "policy.json");
   }
-  auto shared_state = open_state_config_map(plan.cluster, kubeconfig, leadership.get(), loop, client, log);
-  if (!shared_state) return report_input_error(shared_state.error());
-  if (*shared_state) options->policy_store = *std::move(shared_state);
-  const bool acts = !options->observe_only;
-  const auto record = [&, sink = *std::move(sink)](const decision::DecisionRecord& decided) mutable {
-    sink(decided);
-    write_event(events.get(), acts && leads(), *fleet, *run, decided);
-  };
-  controller::PlannerDaemon daemon{loop, client, *fleet, **policy, *std::move(options), log, record};
-
-  // The history outlives a planner that has a folder for its state.
-  const bool has_state = local || !plan.state_folder.empty();
-  dashboard::Recorder recorder{loop,
-                               daemon,
-                               PENSTOCK_VERSION,
-                               {.history_file = has_state ? (folder_of(plan) / "history.jsonl").string() : "",
-                                .report_folder = made.output.report_dir,
-                                .report_interval = made.output.report_interval},
-                               log};
+  const auto shared_sink = std::make_shared<DecisionSink>(*std::move(sink));
+  bool acts = false;
+  for (std::size_t i = 0; i < deployments.size(); ++i) {
+    PlannedDeployment& deployment = deployments[i];
+    auto options = make_daemon_options(plan, deployment.run);
+    if (!options) return report_input_error(options.error());
+    name_variants(plan, deployment.made, deployment.run, *options);
+    options->deployment = deployment.name;
+    options->leadership = leadership.get();
+    if (budget != nullptr) options->on_hold = [&budget, i] { budget->hold(i); };
+    if (has_state)
+      options->policy_store =
+          std::make_shared<controller::PolicyStateFile>(folder_of(plan) / (deployment.file_name("policy") + ".json"));
+    auto shared_state =
+        open_state_config_map(plan.cluster, deployment.name, kubeconfig, leadership.get(), loop, client, log);
+    if (!shared_state) return report_input_error(shared_state.error());
+    if (*shared_state) options->policy_store = *std::move(shared_state);
+    acts = !options->observe_only;
+    const auto record = [&, shared_sink, acts](const decision::DecisionRecord& decided) {
+      (*shared_sink)(decided);
+      write_event(events.get(), acts && leads(), *deployment.fleet, deployment.run, decided);
+    };
+    deployment.daemon = std::make_unique<controller::PlannerDaemon>(loop, client, *deployment.fleet, *deployment.policy,
+                                                                    *std::move(options), log, record);
+    // The history outlives a planner that has a folder for its state.
+    dashboard::RecorderOptions recorded;
+    if (has_state) recorded.history_file = folder_of(plan) / (deployment.file_name("history") + ".jsonl");
+    recorded.report_folder = made.output.report_dir;
+    if (!recorded.report_folder.empty() && !deployment.name.empty()) recorded.report_folder += "/" + deployment.name;
+    recorded.report_interval = made.output.report_interval;
+    deployment.recorder =
+        std::make_unique<dashboard::Recorder>(loop, *deployment.daemon, PENSTOCK_VERSION, std::move(recorded), log);
+  }
   std::unique_ptr<dashboard::Dashboard> board;
   std::string where = "no live page";
   const bool has_page = plan.dashboard != "0";
@@ -375,32 +408,45 @@ int run_planner(const Arguments& arguments) {
     log.write(logging::Event::kListening, {{"purpose", has_page ? "dashboard" : "metrics"}, {"url", url}});
     warn_if_exposed(log, has_page ? "dashboard" : "metrics", net::local_address(*socket), access->options);
     board = std::make_unique<dashboard::Dashboard>(
-        loop, *socket, daemon, PENSTOCK_VERSION, std::move(access->options), std::move(access->tls),
-        has_page ? dashboard::DashboardContent::kAll : dashboard::DashboardContent::kMetrics, &recorder);
+        loop, *socket, *deployments.front().daemon, PENSTOCK_VERSION, std::move(access->options),
+        std::move(access->tls), has_page ? dashboard::DashboardContent::kAll : dashboard::DashboardContent::kMetrics,
+        deployments.front().recorder.get());
+    for (std::size_t i = 1; i < deployments.size(); ++i)
+      board->add(*deployments[i].daemon, deployments[i].recorder.get());
   }
-  auto autoscalers = Autoscalers::open(plan.autoscalers, loop, client, daemon, log);
+  auto autoscalers = Autoscalers::open(
+      plan.autoscalers, loop, client, [&deployments] { return recommended(deployments); }, log);
   if (!autoscalers) return report_input_error(autoscalers.error());
   on_end = [&] { autoscalers->drain(); };
   net::Loop::Timer publishing = 0;
   if (leadership != nullptr) {
     leadership->on_change([&] {
       leads() ? on_lead() : autoscalers->disconnect();
-      daemon.follow_leadership();
+      for (const PlannedDeployment& deployment : deployments) deployment.daemon->follow_leadership();
     });
-    leadership->publish([&] { return controller::format_targets(daemon.recommended()); });
+    leadership->publish([&] { return controller::format_targets(recommended(deployments)); });
     publishing = loop.every(kPublishing, [&] { leadership->publish_now(); });
   }
   net::Loop::Timer hand_over_ends = 0;
+  std::size_t handing_over = 0;
   bool has_reported = false;  // Before the engines end, if there were data by then.
+  const auto write_reports = [&] {
+    for (const PlannedDeployment& deployment : deployments)
+      has_reported = deployment.recorder->write_report().has_value() || has_reported;
+  };
   hand_over = [&](const std::function<void()>& done) {
-    has_reported = recorder.write_report().has_value();
+    write_reports();
+    handing_over = deployments.size();
     const auto once = [&, done] {
       if (std::exchange(hand_over_ends, 0) != 0) done();
     };
     hand_over_ends = loop.after(kHandOver, once);
-    daemon.end([&, once] { leadership == nullptr ? once() : leadership->end(once); });
+    for (const PlannedDeployment& deployment : deployments)
+      deployment.daemon->end([&, once] {
+        if (--handing_over == 0) leadership == nullptr ? once() : leadership->end(once);
+      });
   };
-  reloader.reloads(daemon, board.get());
+  reloader.reloads(deployments, budget.get(), board.get());
   const net::Loop::Timer annotations = loop.every(kAnnotations, [&] { reloader.follow_annotations(); });
   if (const int code = print(
           fmt::format("planner ready, {} {}, {}\n", acts ? "acting on" : "observing", host_name(plan.engines), where));
@@ -410,7 +456,7 @@ int run_planner(const Arguments& arguments) {
   loop.run();
   loop.cancel(annotations);
   if (publishing != 0) loop.cancel(publishing);
-  if (!has_reported) recorder.write_report();
+  if (!has_reported) write_reports();
   return log_stop(log, "plan", cause, kGood);
 }
 

@@ -65,13 +65,11 @@ core::Result<std::unique_ptr<controller::LeaderElection>> open_leader_election(
       loop, client, {*std::move(access), *std::move(lease), identity, options.lease_duration}, events, log);
 }
 
-core::Result<std::shared_ptr<controller::PolicyStore>> open_state_config_map(const ClusterOptions& options,
-                                                                             const std::string& kubeconfig,
-                                                                             const controller::Leadership* leadership,
-                                                                             net::Loop& loop, net::Client& client,
-                                                                             logging::Log& log) {
+core::Result<std::shared_ptr<controller::PolicyStore>> open_state_config_map(
+    const ClusterOptions& options, const std::string& deployment, const std::string& kubeconfig,
+    const controller::Leadership* leadership, net::Loop& loop, net::Client& client, logging::Log& log) {
   if (options.state_config_map.empty()) return std::shared_ptr<controller::PolicyStore>{};
-  auto name = named(options.state_config_map, "--state-config-map");
+  auto name = named(options.state_config_map + (deployment.empty() ? "" : "-" + deployment), "--state-config-map");
   if (!name) return tl::make_unexpected(name.error());
   auto started = open_kubernetes_api(kubeconfig, loop, client, log, logging::Event::kFileUnwritable,
                                      [leadership] { return leadership == nullptr || leadership->may_act(); });

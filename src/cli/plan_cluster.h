@@ -33,9 +33,10 @@ void add_cluster(options::Table& table, ClusterOptions& made);
 [[nodiscard]] core::Result<std::unique_ptr<controller::LeaderElection>> open_leader_election(
     const ClusterOptions& options, const std::string& identity, const std::string& kubeconfig, net::Loop& loop,
     net::Client& client, connect::EventWriter& events, logging::Log& log);
-// Null if no ConfigMap is configured. `leadership` may be null.
+// Null if no ConfigMap is configured. That of one of several deployments is called NAME-DEPLOYMENT. `leadership` may
+// be null.
 [[nodiscard]] core::Result<std::shared_ptr<controller::PolicyStore>> open_state_config_map(
-    const ClusterOptions& options, const std::string& kubeconfig, const controller::Leadership* leadership,
-    net::Loop& loop, net::Client& client, logging::Log& log);
+    const ClusterOptions& options, const std::string& deployment, const std::string& kubeconfig,
+    const controller::Leadership* leadership, net::Loop& loop, net::Client& client, logging::Log& log);
 
 }  // namespace penstock::cli

@@ -4,11 +4,13 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "cli/arguments.h"
+#include "cli/plan_deployments.h"
 #include "cli/plan_setup.h"
 #include "cli/reload.h"
 #include "connect/kubernetes/variant_annotations.h"
@@ -30,29 +32,48 @@ class PlannerReloader {
   PlannerReloader(const PlanOptions& plan, const LoadedConfiguration& started, const Parsed& parsed,
                   logging::Logger& log);
 
-  // What reload() changes besides the level of the log. Both outlive the last reload; `board` may be null.
-  void reloads(controller::PlannerDaemon& daemon, dashboard::Dashboard* board);
-  void reloads_credentials(std::shared_ptr<net::CredentialStore> credentials) { credentials_ = std::move(credentials); }
+  // What reload() changes besides the level of the log: the daemons of all deployments, whose policies share the
+  // budget. All of it outlives the last reload; budget and board may be null.
+  void reloads(const std::vector<PlannedDeployment>& deployments, planner::global::SharedBudget* budget,
+               dashboard::Dashboard* board);
+  void reloads_credentials(std::shared_ptr<net::CredentialStore> credentials) {
+    credentials_.push_back(std::move(credentials));
+  }
   void reload();
   // Puts in force what annotations of llm-d give and the configuration does not; to be called now and then.
   void follow_annotations();
 
  private:
+  // What is known of one deployment.
+  struct Part {
+    controller::PlannerDaemon* daemon = nullptr;
+    bool model_is_given = false;
+    std::vector<std::set<std::string, std::less<>>> given{};  // Keys of each pool that the configuration gives.
+    std::vector<std::vector<connect::VariantAnnotations>> annotations{};  // By pool.
+    controller::AnnotationLog annotation_log{};
+  };
+  // What a reload puts in force for one deployment.
+  struct Renewed {
+    controller::DaemonOptions options;
+    std::unique_ptr<decision::Policy> policy;
+  };
+
   [[nodiscard]] options::Problems apply();
-  void read_given(const options::Reading& reading, std::size_t pools);
-  void annotate(simulation::RunOptions& run);
+  void read_given(options::Reading reading);
+  void annotate(Part& part, simulation::RunOptions& run);
+  void follow_annotations(std::size_t deployment);
+  [[nodiscard]] core::Result<Renewed> renew(std::size_t deployment, const configuration::Configuration& made,
+                                            const simulation::RunOptions& run) const;
 
   const PlanOptions& plan_;
   const Parsed& parsed_;
   logging::Logger& log_;
-  LoadedConfiguration current_;                  // What is in force.
-  controller::PlannerDaemon* daemon_ = nullptr;  // Null: the planner is not ready.
+  LoadedConfiguration current_;  // What is in force.
+  std::vector<Part> parts_;      // By deployment; empty: the planner is not ready.
+  std::optional<options::Reading> started_;
+  planner::global::SharedBudget* budget_ = nullptr;
   dashboard::Dashboard* board_ = nullptr;
-  std::shared_ptr<net::CredentialStore> credentials_;  // Of engines; null: they need none.
-  bool model_is_given_ = false;
-  std::vector<std::set<std::string, std::less<>>> given_;  // Keys of each pool that the configuration gives.
-  std::vector<std::vector<connect::VariantAnnotations>> annotations_;  // By pool.
-  controller::AnnotationLog annotation_log_;
+  std::vector<std::shared_ptr<net::CredentialStore>> credentials_;  // Of engines; empty: they need none.
 };
 
 }  // namespace penstock::cli

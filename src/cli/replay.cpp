@@ -149,6 +149,9 @@ int replay(const Arguments& arguments) {
   auto loaded = configuration::load(request.configuration, table, *source);
   if (!loaded) return report_error(loaded.error());
   check_emit(request.emit, request.configuration, *loaded);
+  if (!request.configuration.deployments.empty())
+    loaded->report("deployments", "`penstock replay` simulates one deployment at a time",
+                   "give its values at the top of a file of its own");
   if (!loaded->good()) return report_error(loaded->problems());
   if (!parsed->operands.empty()) request.configuration.traces.names = parsed->operands;
   // Neither the number of cores nor the names of the outputs change the results.

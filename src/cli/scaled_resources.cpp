@@ -10,7 +10,7 @@ namespace penstock::cli {
 
 std::vector<deployment::ScaledResource> scaled_resources(const configuration::Configuration& made) {
   std::vector<deployment::ScaledResource> resources;
-  for (const simulation::PoolSpec& pool : made.run.pools) {
+  for (const simulation::PoolSpec& pool : configuration::all_pools(made)) {
     const auto target = connect::parse_scale_target(pool.kubernetes);
     if (pool.kubernetes.empty() || !target) continue;
     const connect::ApiResource& resource = target->resource;
@@ -27,8 +27,9 @@ std::vector<deployment::ScaleTarget> scale_targets(const std::string& in_namespa
                                                    const configuration::Configuration& made,
                                                    options::Reading& reading) {
   std::vector<deployment::ScaleTarget> targets;
-  for (std::size_t i = 0; i < made.run.pools.size(); ++i) {
-    const simulation::PoolSpec& pool = made.run.pools[i];
+  const std::vector<simulation::PoolSpec> pools = configuration::all_pools(made);
+  for (std::size_t i = 0; i < pools.size(); ++i) {
+    const simulation::PoolSpec& pool = pools[i];
     const std::string path = fmt::format("pools[{}].name", i);
     for (const auto& good : {deployment::check_label_value(pool.name), deployment::check_dns_name(pool.name)})
       if (!good) {

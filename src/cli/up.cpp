@@ -1,5 +1,6 @@
 // `penstock up`: runs all of Penstock on one machine, with traffic.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -22,6 +23,7 @@
 #include "net/fetch.h"
 #include "net/signals.h"
 #include "options/values.h"
+#include "options/yaml.h"
 #include "report/format.h"
 
 namespace penstock::cli {
@@ -134,8 +136,9 @@ struct Part {
 // Starts the processes one after the other, and stops them in the order that cuts no request.
 class Supervisor {
  public:
-  Supervisor(net::Loop& loop, const UpOptions& options, std::filesystem::path folder)
-      : loop_(loop), client_(loop), options_(options), folder_(std::move(folder)) {}
+  // `models` are those of the load, each with a day of its own.
+  Supervisor(net::Loop& loop, const UpOptions& options, std::filesystem::path folder, std::vector<std::string> models)
+      : loop_(loop), client_(loop), options_(options), folder_(std::move(folder)), models_(std::move(models)) {}
 
   core::Result<void> begin(const std::string& program, const std::string& config, const std::string& token_file) {
     const std::string replicas = folder_ / "replicas.json";
@@ -167,7 +170,8 @@ class Supervisor {
                                       folder_}));
     for (Part& each : parts_)
       for (std::string& argument : log_arguments(options_.log)) each.words.push_back(std::move(argument));
-    if (!options_.no_load) {
+    // Without a name, the load takes the first model that the gateway lists.
+    for (std::size_t i = 0; i < std::max<std::size_t>(1, models_.size()) && !options_.no_load; ++i) {
       parts_.push_back(part("load", {program,
                                      "load",
                                      "http://" + options_.listen,
@@ -198,6 +202,9 @@ class Supervisor {
                                      "--tenant",
                                      "nightly=sk-nightly:20%"}));
       parts_.back().may_end = true;
+      if (models_.empty()) continue;
+      for (const std::string& word : {std::string{"--model"}, models_[i]}) parts_.back().words.push_back(word);
+      parts_.back().log = folder_ / fmt::format("load-{}.log", i + 1);
     }
     for (std::size_t i = 0; i < 2; ++i)
       if (auto started = start(parts_[i]); !started) return started;
@@ -249,26 +256,46 @@ class Supervisor {
     const auto address = parse_listen(admin(), "--admin-listen");
     net::fetch(client_, net::request_to(*address, "/ready", std::chrono::seconds{2}),
                [this](const core::Result<net::FetchAnswer>& answer) {
-                 checking_ = false;
-                 if (ready_ || ending_ || !answer || answer->status != 200) return;
-                 ready_ = true;
-                 announce();
-                 if (parts_.size() < 3) return;
-                 if (auto started = start(parts_[2]); !started) fail(started.error().message());
+                 if (!answer || answer->status != 200) return (void)(checking_ = false);
+                 models_.empty() ? begin_load() : check_models();
                });
+  }
+
+  // The gateway is ready with the first engine; the load of a model needs one that serves it.
+  void check_models() {
+    const auto address = parse_listen(options_.listen, "--listen");
+    net::FetchRequest request = net::request_to(*address, "/v1/models", std::chrono::seconds{2});
+    request.fields.push_back({"Authorization", "Bearer sk-demo"});
+    net::fetch(client_, std::move(request), [this](const core::Result<net::FetchAnswer>& answer) {
+      const bool are_all =
+          answer && answer->status == 200 && std::all_of(models_.begin(), models_.end(), [&](const std::string& model) {
+            return answer->body.find('"' + model + '"') != std::string::npos;
+          });
+      are_all ? begin_load() : (void)(checking_ = false);
+    });
+  }
+
+  void begin_load() {
+    checking_ = false;
+    if (ready_ || ending_) return;
+    ready_ = true;
+    announce();
+    for (std::size_t i = 2; i < parts_.size(); ++i)
+      if (auto started = start(parts_[i]); !started) return fail(started.error().message());
   }
 
   void announce() {
     const std::string page = options_.dashboard;
     print_status("the first engine serves");
-    static_cast<void>(
-        print(fmt::format("  OpenAI API     http://{}/v1   (model penstock-sim, key sk-demo)\n"
-                          "  live page      {}\n"
-                          "  metrics        http://{}/metrics{}\n"
-                          "  logs, ledger   {}\n"
-                          "Ctrl-C ends it all.\n",
-                          options_.listen, page == "0" ? "off" : "http://" + page, admin(),
-                          page == "0" ? "" : " and http://" + page + "/metrics", folder_.string())));
+    static_cast<void>(print(
+        fmt::format("  OpenAI API     http://{}/v1   (model {}, key sk-demo)\n"
+                    "  live page      {}\n"
+                    "  metrics        http://{}/metrics{}\n"
+                    "  logs, ledger   {}\n"
+                    "Ctrl-C ends it all.\n",
+                    options_.listen, models_.empty() ? "penstock-sim" : fmt::format("{}", fmt::join(models_, " or ")),
+                    page == "0" ? "off" : "http://" + page, admin(),
+                    page == "0" ? "" : " and http://" + page + "/metrics", folder_.string())));
   }
 
   void check_processes() {
@@ -333,6 +360,7 @@ class Supervisor {
   net::Client client_;
   const UpOptions& options_;
   std::filesystem::path folder_;
+  std::vector<std::string> models_;
   connect::ProcessHost host_;
   std::vector<Part> parts_;
   std::vector<net::Loop::Timer> timers_;
@@ -388,6 +416,15 @@ core::Result<std::string> config_file(const UpOptions& options, const std::files
   return connect::replace_file(path, text).map([&] { return path; });
 }
 
+// The models of the deployments; none if there is one, and with errors, which gateway and planner report.
+std::vector<std::string> models_of(const std::string& config) {
+  std::vector<std::string> models;
+  if (auto text = options::read_text_file(config, options::YamlLimits{}.bytes_max))
+    if (const auto made = configuration::load_configuration({config, *std::move(text), {}}))
+      for (const configuration::DeploymentSetup& deployment : made->deployments) models.push_back(deployment.run.model);
+  return models;
+}
+
 // The token with which the planner reads texts of prompts from the gateway.
 core::Result<std::string> token_file(const std::filesystem::path& folder) {
   const std::string path = folder / "admin-token";
@@ -417,7 +454,7 @@ int up(const Arguments& arguments) {
   if (error) return report_error({core::ErrorCode::kEnvironment, "/proc/self/exe", error.message(), {}});
 
   net::Loop loop;
-  Supervisor supervisor{loop, made, *folder};
+  Supervisor supervisor{loop, made, *folder, models_of(*config)};
   const net::SignalWatch signals{loop, {SIGTERM, SIGINT}, [&](int) { supervisor.end(kGood); }};
   if (const int code = print("up: starting gateway, planner and engines\n"); code != kGood) return code;
   if (auto begun = supervisor.begin(program, *config, *token); !begun) return report_error(begun.error());

@@ -282,6 +282,7 @@ tl::expected<Reading, options::Problems> load(Configuration& made, const options
     settle(made, reading);
     settle_planner(made, reading);
     settle_gateway(made, reading);
+    settle_deployments(made, reading);
   }
   if (!reading.good()) return tl::make_unexpected(reading.problems());
   return reading;

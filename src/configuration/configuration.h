@@ -14,6 +14,7 @@
 #include "options/reading.h"
 #include "options/scalars.h"
 #include "options/table.h"
+#include "planner/global/global_planner.h"
 #include "planner/penstock/penstock_planner.h"
 #include "routing/picking_strategy.h"
 #include "simulation/run.h"
@@ -66,6 +67,26 @@ struct PlannerSetup {
   std::vector<Schedule> schedules;
 };
 
+// A model that a planner plans beside others, with the values that all deployments share where it gives none.
+struct DeploymentSetup {
+  std::string name;
+  int priority = 0;     // Class of the shared budget; higher classes are served first.
+  double weight = 1.0;  // Weight within the class.
+  simulation::PoolSpec pool;
+  simulation::RunOptions run;
+  KnownCapacity capacity;
+  PlannerSetup planner;
+};
+
+// What the pools of all deployments may use together.
+struct BudgetSetup {
+  planner::global::Budget budget;
+  planner::global::Objective objective = planner::global::Objective::kMaxMin;
+  std::vector<planner::global::Hardware> hardware;  // GPUs in stock. Prices are those of the pools.
+
+  [[nodiscard]] bool is_limited() const { return budget.gpus || budget.money_per_hour || !hardware.empty(); }
+};
+
 // Files that a replay writes; an empty name means none.
 struct OutputOptions {
   std::string json, csv, html;
@@ -116,6 +137,8 @@ struct Configuration {
   simulation::RunOptions run;    // Pools have no step-time models yet.
   KnownCapacity capacity;
   PlannerSetup planner;
+  std::vector<DeploymentSetup> deployments;  // Empty: one, of the values above.
+  BudgetSetup budget;
   OutputOptions output;
   GatewaySetup gateway;
   connect::PrometheusOptions prometheus;
@@ -149,6 +172,15 @@ inline constexpr std::string_view kSchedule = "schedule";  // Followed by a colo
 // The same with a new configuration and table.
 [[nodiscard]] tl::expected<Configuration, options::Problems> load_configuration(const options::Source& source);
 
+// The configuration of one deployment alone, with its own values in place of those that all share.
+[[nodiscard]] Configuration of_deployment(const Configuration& configuration, std::size_t deployment);
+
+// The configuration of each deployment alone, or of the only one. The names of pools are unique among all: the pool
+// "default" of the deployment "chat" is called "chat", any other pool "chat.NAME".
+[[nodiscard]] std::vector<Configuration> configurations_of(const Configuration& configuration);
+// The pools of all of them.
+[[nodiscard]] std::vector<simulation::PoolSpec> all_pools(const Configuration& configuration);
+
 // Reports values that are valid alone and contradict each other. Also derives values that were not given from others,
 // such as the initial replicas from their bounds.
 void settle(Configuration& configuration, options::Reading& reading);
@@ -156,6 +188,7 @@ void settle_planner(Configuration& configuration, options::Reading& reading);
 void settle_gateway(Configuration& configuration, options::Reading& reading);
 // Reports contradictions between the requests that several aggregated pools serve.
 void check_pool_rules(const Configuration& made, options::Reading& reading);
+void settle_deployments(Configuration& configuration, options::Reading& reading);
 // Reports overload policies of classes and tenants that contradict each other or have no effect.
 void check_overload(const GatewaySetup& setup, options::Reading& reading);
 // Sets the GPUs of a replica from the parallelism of a roofline, and reports a number at `path` that contradicts it.
@@ -168,6 +201,7 @@ void settle_kv_blocks(engine::EngineConfig& engine, const std::string& step_time
 void check_engine(const engine::EngineConfig& engine, const std::string& prefix, options::Reading& reading);
 
 // Rows that several commands share.
+void add_fleet(options::Table& table, simulation::PoolSpec& pool, simulation::RunOptions& run);
 void add_pool(options::Table& table, simulation::PoolSpec& pool);
 void add_engine(options::Table& table, engine::EngineConfig& engine, std::string& step_time_model);
 void add_start_up(options::Table& table, core::Duration& start_up);
@@ -181,6 +215,7 @@ void add_slo(options::Table& table, simulation::RunOptions& run);
 void add_faults(options::Table& table, simulation::Faults& faults);
 void add_capacity(options::Table& table, KnownCapacity& capacity);
 void add_planner(options::Table& table, PlannerSetup& planner);
+void add_deployments(options::Table& table, Configuration& configuration);
 void add_output(options::Table& table, OutputOptions& output, std::uint32_t& series_points);
 void add_gateway(options::Table& table, GatewaySetup& gateway);
 void add_classes(options::Table& table, dispatch::DispatchOptions& dispatch);

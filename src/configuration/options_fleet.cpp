@@ -34,6 +34,7 @@ void add_pool_names(Table& table, simulation::PoolSpec& pool) {
              "leaderworkerset/NAME, dynamographdeploymentscalingadapter/NAME, dynamographdeployment/NAME/COMPONENT, or "
              "GROUP/VERSION/PLURAL/NAME"},
             text(pool.kubernetes));
+  table.add({"hardware", "", "kind of its GPUs, of the list budget.hardware"}, text(pool.hardware));
 }
 
 void add_segment(Table& table, signals::SegmentSlo& segment) {
@@ -280,32 +281,32 @@ void add_comparison(Table& table, Configuration& made) {
   table.add({"jobs", "--jobs", "runs at once; 0 is one for each core"}, count(made.jobs, 0, 1024));
 }
 
-void add_fleet(Table& table, Configuration& made) {
+}  // namespace
+
+void add_fleet(Table& table, simulation::PoolSpec& pool, simulation::RunOptions& run) {
   table.group("Fleet");
   table.add({"model", "--model",
              "name of the model that is served: a live planner ignores requests for others; segments may name it"},
-            text(made.run.model));
-  add_pool(table, made.pool);
+            text(run.model));
+  add_pool(table, pool);
   table.list<simulation::PoolSpec>(
       {"pools", "--pool",
        "a pool, as role=prefill,replicas=2,max_replicas=8 or name=short,prompt_max=4000; once for each pool"},
-      made.run.pools, dispatch::kPoolsMax,
-      [](Table& rows, simulation::PoolSpec& pool) {
+      run.pools, dispatch::kPoolsMax,
+      [](Table& rows, simulation::PoolSpec& item) {
         rows.group("Fleet");
-        add_pool_names(rows, pool);
-        add_pool(rows, pool);
-        add_engine(rows, pool.engine, pool.step_time_model);
+        add_pool_names(rows, item);
+        add_pool(rows, item);
+        add_engine(rows, item.engine, item.step_time_model);
       },
-      [&made] {
-        simulation::PoolSpec pool = made.pool;
-        pool.name.clear();
-        return pool;
+      [&pool] {
+        simulation::PoolSpec item = pool;
+        item.name.clear();
+        return item;
       });
-  add_kv_transfer(table, made.run.kv_bytes_per_token, made.run.kv_transfer_bytes_per_s);
-  add_engine(table, made.pool.engine, made.pool.step_time_model);
+  add_kv_transfer(table, run.kv_bytes_per_token, run.kv_transfer_bytes_per_s);
+  add_engine(table, pool.engine, pool.step_time_model);
 }
-
-}  // namespace
 
 Table configuration_table(Configuration& made) {
   Table table;
@@ -313,10 +314,11 @@ Table configuration_table(Configuration& made) {
   add_seed(table, made.run.seed);
   add_comparison(table, made);
   add_slo(table, made.run);
-  add_fleet(table, made);
+  add_fleet(table, made.pool, made.run);
   add_faults(table, made.run.faults);
   add_capacity(table, made.capacity);
   add_planner(table, made.planner);
+  add_deployments(table, made);
   add_output(table, made.output, made.run.series_points);
   add_gateway(table, made.gateway);
   add_prometheus(table, made.prometheus);
@@ -325,7 +327,8 @@ Table configuration_table(Configuration& made) {
 }
 
 std::vector<std::string_view> replay_groups() {
-  return {"Workload", "What is compared", "SLO", "Fleet", "Engine", "Faults", "Capacity", "Planner", "Output"};
+  return {"Workload", "What is compared", "SLO",     "Fleet",       "Engine",
+          "Faults",   "Capacity",         "Planner", "Deployments", "Output"};
 }
 
 std::vector<std::string_view> gateway_groups() {

@@ -289,6 +289,7 @@ void PlannerDaemon::tick() {
   if (!has_led_ || !signals::can_decide(data_)) {
     decision::Tick held =
         has_led_ ? control_loop_.hold(seen, unknown_because()) : control_loop_.follow(seen, followed_because());
+    if (options_.on_hold) options_.on_hold();
     return take_tick(std::move(held), std::move(seen));
   }
   const core::Instant from =
@@ -395,9 +396,15 @@ bool PlannerDaemon::is_uncalibrated(std::size_t pool) const {
 }
 
 std::string PlannerDaemon::metrics_text(telemetry::ExpositionFormat format) const {
-  if (!seen_ || !decided_) return {};
+  const auto made = metrics();
+  return made ? report::to_prometheus_text(*made, format) : std::string{};
+}
+
+std::optional<report::PlannerMetrics> PlannerDaemon::metrics() const {
+  if (!seen_ || !decided_) return std::nullopt;
   report::PlannerMetrics metrics{
       .observation = *seen_, .decision = *decided_, .totals = totals(), .slo = options_.slo.target};
+  if (!options_.deployment.empty()) metrics.model = options_.model;
   metrics.ticks = tick_times_;
   if (traffic_.judged() > 0)
     metrics.slo_attainment = static_cast<double>(traffic_.met()) / static_cast<double>(traffic_.judged());
@@ -415,7 +422,7 @@ std::string PlannerDaemon::metrics_text(telemetry::ExpositionFormat format) cons
   metrics.data = {
       .state = data_, .gateway_up = gateway_up(), .has_target = has_target(), .replicas_left_out = fleet_.left_out()};
   if (options_.leadership != nullptr) metrics.data->leads = leads();
-  return report::to_prometheus_text(metrics, format);
+  return metrics;
 }
 
 std::vector<connect::RecommendedReplicas> PlannerDaemon::recommended() const {

@@ -35,6 +35,7 @@
 namespace penstock::controller {
 
 struct DaemonOptions {
+  std::string deployment{};          // Its name among those that are planned together; empty: it is the only one.
   std::vector<signals::Pool> pools;  // Aggregated pools, or one prefill and one decode pool.
   signals::SloPolicy slo;
   double kv_bytes_per_token = 131'072.0;  // For token metrics in bytes.
@@ -55,6 +56,7 @@ struct DaemonOptions {
   std::shared_ptr<PolicyStore> policy_store;                        // Null: the policy's state is not kept.
   core::Duration policy_state_interval = std::chrono::seconds{30};  // Between writes; the end writes once more.
   const Leadership* leadership = nullptr;  // Null: there is no other planner. It outlives the daemon.
+  std::function<void()> on_hold{};         // A tick held all pools without a decision of the policy; may be empty.
 };
 
 // One moment of the charts.
@@ -131,6 +133,8 @@ class PlannerDaemon {
   [[nodiscard]] const report::TickTimes& tick_times() const { return tick_times_; }
   // Whether the last decision on the pool used the default engine model, which nothing has measured yet.
   [[nodiscard]] bool is_uncalibrated(std::size_t pool) const;
+  // Empty before the first decision. With a deployment, its series have the label `model`.
+  [[nodiscard]] std::optional<report::PlannerMetrics> metrics() const;
   [[nodiscard]] std::string metrics_text(telemetry::ExpositionFormat format = telemetry::ExpositionFormat::kText) const;
   [[nodiscard]] std::vector<telemetry::TokenFigures> token_figures() const;  // Of the engines with telemetry.
   [[nodiscard]] std::vector<telemetry::ReplicaMessages> message_counts(

@@ -189,8 +189,8 @@ std::string phase(const PlannerDaemon& daemon) {
 
 }  // namespace
 
-std::string state_document(const PlannerDaemon& daemon, core::Instant now, const std::string& version,
-                           Decisions shown) {
+std::string state_document(const PlannerDaemon& daemon, core::Instant now, const std::string& version, Decisions shown,
+                           const std::vector<std::string>& deployments) {
   const controller::DaemonOptions& options = daemon.options();
   const bool is_known = daemon.data() != signals::DataState::kNoGateway;
   Json made{{"version", version},
@@ -212,6 +212,11 @@ std::string state_document(const PlannerDaemon& daemon, core::Instant now, const
               {"attainment", known(is_known ? daemon.traffic().attainment() : std::nullopt)},
               {"met", daemon.traffic().met()},
               {"judged", daemon.traffic().judged()}}}};
+  if (!options.deployment.empty()) {
+    made["deployment"] = options.deployment;
+    made["deployments"] = deployments;
+    made["model"] = options.model;
+  }
   made["pools"] = Json::array();
   for (std::size_t index = 0; index < options.pools.size(); ++index) made["pools"].push_back(pool(daemon, index, now));
   const controller::TokenCostMeter& costs = daemon.token_costs();

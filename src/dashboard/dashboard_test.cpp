@@ -205,5 +205,90 @@ TEST_F(BoardTest, AViewerThatLeavesIsForgotten) {
   EXPECT_EQ(get("/health").status, 200);
 }
 
+// Two deployments of one planner.
+class TwoDeploymentsTest : public testing::Test {
+ protected:
+  TwoDeploymentsTest() {
+    const std::pair<const char*, const char*> names[] = {{"chat", "chat-8b"}, {"mail", "mail-8b"}};
+    for (std::size_t i = 0; i < 2; ++i) {
+      DaemonOptions options;
+      options.deployment = names[i].first;
+      options.model = names[i].second;
+      options.pools.resize(1);
+      options.pools[0].name = names[i].first;
+      options.gateway = gateway.address();
+      options.gateway_interval = 50ms;
+      options.on_hold = [this] { ++held; };
+      daemons[i].emplace(loop, client, fleets[i], policies[i], std::move(options), log, nullptr);
+    }
+    const int listening = *net::listen_on(net::Address{}, false);
+    address = net::local_address(listening);
+    dashboard.emplace(loop, listening, *daemons[0], "1.2.3");
+    dashboard->add(*daemons[1], nullptr);
+  }
+  net::FetchAnswer get(std::string target) {
+    net::FetchAnswer got;
+    net::fetch(client, net::request_to(address, std::move(target), 10s), [&](core::Result<net::FetchAnswer> answer) {
+      EXPECT_TRUE(answer);
+      if (answer) got = *std::move(answer);
+      loop.stop();
+    });
+    loop.run();
+    return got;
+  }
+
+  net::Loop loop;
+  ScriptedGateway gateway{loop};
+  net::Client client{loop};
+  ScriptedPolicy policies[2];
+  ScriptedFleet fleets[2];
+  logging::testing::CapturedLog log;
+  int held = 0;
+  std::optional<PlannerDaemon> daemons[2];
+  net::Address address;
+  std::optional<Dashboard> dashboard;
+};
+
+TEST_F(TwoDeploymentsTest, TheQueryChoosesOne) {
+  EXPECT_TRUE(run_until(loop, [&] { return policies[0].decided > 0 && policies[1].decided > 0; }));
+  const auto has = [](const net::FetchAnswer& answer, std::string_view text) {
+    return answer.status == 200 && answer.body.find(text) != std::string::npos;
+  };
+  EXPECT_TRUE(has(get("/api/state"), R"("deployment":"chat","deployments":["chat","mail"],"model":"chat-8b")"));
+  EXPECT_TRUE(has(get("/api/state?deployment=mail"), R"("deployment":"mail")"));
+  EXPECT_EQ(get("/api/state?deployment=fax").status, 404);
+  EXPECT_EQ(get("/api/points?deployment=mail").status, 200);
+}
+
+TEST_F(TwoDeploymentsTest, MetricsOfAllHaveTheLabelModel) {
+  EXPECT_TRUE(run_until(loop, [&] { return policies[0].decided > 0 && policies[1].decided > 0; }));
+  const std::string metrics = get("/metrics").body;
+  for (const char* series : {R"(penstock_min_replicas{model="chat-8b",pool="chat"})",
+                             R"(penstock_min_replicas{model="mail-8b",pool="mail"})"})
+    EXPECT_NE(metrics.find(series), std::string::npos) << series;
+  const std::string_view type = "# TYPE penstock_min_replicas gauge";
+  EXPECT_EQ(metrics.find(type, metrics.find(type) + 1), std::string::npos) << "a family comes once";
+}
+
+TEST_F(TwoDeploymentsTest, TheEventsAreThoseOfTheChosenOne) {
+  net::testing::Recorder recorder{loop};
+  const std::string head = "GET /events?deployment=mail HTTP/1.1\r\nHost: localhost\r\n\r\n";
+  net::Call& call = client.call(net::testing::to(address), head, {}, recorder);
+  EXPECT_TRUE(run_until(loop, [&] {
+    const std::size_t first = recorder.body.find("event: state\n");
+    return first != std::string::npos && recorder.body.find("event: state\n", first + 1) != std::string::npos;
+  }));
+  EXPECT_EQ(recorder.body.find(R"("deployment":"chat")"), std::string::npos);
+  EXPECT_NE(recorder.body.find(R"("deployment":"mail")"), std::string::npos);
+  call.cancel();
+}
+
+TEST_F(TwoDeploymentsTest, AHoldIsReported) {
+  EXPECT_TRUE(run_until(loop, [&] { return policies[0].decided > 0; }));
+  const int before = held;
+  gateway.status = 500;
+  EXPECT_TRUE(run_until(loop, [&] { return held > before; }));
+}
+
 }  // namespace
 }  // namespace penstock::dashboard

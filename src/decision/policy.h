@@ -1,6 +1,8 @@
 // The interface of Penstock's planner and of all policies that it is compared with.
 #pragma once
 
+#include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "core/state_archive.h"
@@ -27,6 +29,8 @@ class Policy {
   // Whether the policy reads PoolObservation::detail, which costs time on the path of every request.
   [[nodiscard]] virtual bool wants_segments() const { return false; }
   [[nodiscard]] virtual Decision decide(const signals::Observation& observation) = 0;
+  // The targets by pool that are in force instead of those of the last decision, because a later stage limited them.
+  virtual void revise(std::span<const std::uint32_t>) {}
   // Saves or restores everything that the next decisions depend on. It is restored into a policy that was made with the
   // same options; after an error the policy must not decide before another state is restored.
   virtual void archive(core::StateArchive&) {}

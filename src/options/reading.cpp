@@ -69,10 +69,27 @@ constexpr std::string_view kDash = "begin each with a dash";
 
 }  // namespace
 
+const std::string* Reading::origin_of(std::string_view path) const {
+  if (!scope_.empty())
+    if (const auto found = origins_.find(fmt::format("{}.{}", scope_, path)); found != origins_.end())
+      return &found->second;
+  const auto found = origins_.find(path);
+  return found == origins_.end() ? nullptr : &found->second;
+}
+
 std::string Reading::location(std::string_view path) const {
-  if (const auto found = origins_.find(path); found != origins_.end()) return found->second;
+  if (const std::string* origin = origin_of(path)) return *origin;
+  if (const auto item = origins_.find(scope_); item != origins_.end()) return fmt::format("{}.{}", item->second, path);
   const Option* option = table_->with_key(path);
   return std::string{option != nullptr && !option->names.flag.empty() ? option->names.flag : path};
+}
+
+void Reading::report(std::string_view path, std::string what, std::string hint) {
+  core::Error error{core::ErrorCode::kInvalidInput, location(path), std::move(what), std::move(hint)};
+  const bool is_known = std::any_of(problems_.begin(), problems_.end(), [&](const core::Error& each) {
+    return each.where == error.where && each.what == error.what;
+  });
+  if (!is_known) problems_.push_back(std::move(error));
 }
 
 std::string Reading::first_given(std::initializer_list<std::string> paths) const {

@@ -28,15 +28,18 @@ class Reading {
   explicit Reading(const Table& table) : table_(&table) {}
 
   // Returns true if the file or a flag set the value at the path ("slo.ttft", "pools[1].replicas", "policy[0]").
-  [[nodiscard]] bool given(std::string_view path) const { return origins_.contains(path); }
+  [[nodiscard]] bool given(std::string_view path) const { return origin_of(path) != nullptr; }
   // Returns "penstock.yaml:3:9: slo.ttft" or "--slo ttft"; for a default value the flag, else the path.
   [[nodiscard]] std::string location(std::string_view path) const;
   // Returns the first path whose value is given, else the last path.
   [[nodiscard]] std::string first_given(std::initializer_list<std::string> paths) const;
 
-  void report(std::string_view path, std::string what, std::string hint = {}) {
-    problems_.push_back({core::ErrorCode::kInvalidInput, location(path), std::move(what), std::move(hint)});
-  }
+  // From now on paths are those of an item of a list, such as "deployments[1]"; a value that the item does not give is
+  // looked up at the top. Empty: only at the top.
+  void set_scope(std::string item) { scope_ = std::move(item); }
+
+  // An error that was reported before is not repeated.
+  void report(std::string_view path, std::string what, std::string hint = {});
   void report(std::string_view path, core::Error error) { report(path, std::move(error.what), std::move(error.hint)); }
   [[nodiscard]] const Problems& problems() const { return problems_; }
   [[nodiscard]] bool good() const { return problems_.empty(); }
@@ -44,7 +47,11 @@ class Reading {
  private:
   friend class TableReader;
 
+  // Null: the value is not given.
+  [[nodiscard]] const std::string* origin_of(std::string_view path) const;
+
   const Table* table_;
+  std::string scope_;
   std::map<std::string, std::string, std::less<>> origins_;
   Problems problems_;
 };

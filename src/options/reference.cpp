@@ -27,13 +27,25 @@ std::string row(std::string_view prefix, const Option& option, std::string_view 
                      reload_cell(has_reload, option.is_reloadable || in_reloadable_list), option.names.help, mark);
 }
 
+// Whether the table has the same option for all items.
+bool is_repeated(const Table& table, const List& list, const Option& option) {
+  const Option* shared = table.with_key(option.names.key);
+  return shared != nullptr && (!list.names.flag.empty() || shared->names.help == option.names.help);
+}
+
+bool is_repeated(const Table& table, const List& below) {
+  return std::any_of(table.lists().begin(), table.lists().end(), [&](const List& list) {
+    return list.names.key == below.names.key && list.names.help == below.names.help;
+  });
+}
+
 // Appends the keys of the items of a list, except keys that the table has for all items.
 void append_items(std::string& page, const Table& table, const List& list, const std::string& prefix, bool has_reload) {
   const std::string inner = fmt::format("{}{}[].", prefix, list.names.key);
   for (const Option& option : list.rows->options())
-    if (list.names.flag.empty() || table.with_key(option.names.key) == nullptr)
-      page += row(inner, option, "", has_reload, list.is_reloadable);
-  for (const List& below : list.rows->lists()) append_items(page, table, below, inner, has_reload);
+    if (!is_repeated(table, list, option)) page += row(inner, option, "", has_reload, list.is_reloadable);
+  for (const List& below : list.rows->lists())
+    if (!is_repeated(table, below)) append_items(page, table, below, inner, has_reload);
 }
 
 bool is_shared(const Table& table, const Option& option) {

@@ -28,17 +28,18 @@ class Samples {
 
   void add(std::optional<double> value, std::initializer_list<telemetry::Label> labels = {}) {
     if (!value || !std::isfinite(*value)) return;
-    std::vector<telemetry::Label> all;
-    if (!policy_.empty()) all.emplace_back("policy", policy_);
+    std::vector<telemetry::Label> all = common();
     all.insert(all.end(), labels.begin(), labels.end());
     writer_.sample(printable(telemetry::format_labels(all)), *value);
   }
   void add(const telemetry::Histogram& values) {
-    std::vector<telemetry::Label> all;
-    if (!policy_.empty()) all.emplace_back("policy", policy_);
-    writer_.samples(printable(telemetry::format_labels(all)), values);
+    writer_.samples(printable(telemetry::format_labels(common())), values);
   }
-  void of_policy(std::string_view policy) { policy_ = policy; }
+  // Labels of all samples from now on; an empty one is left out.
+  void of(std::string_view policy, std::string_view model) {
+    policy_ = policy;
+    model_ = model;
+  }
 
   // An enum as Prometheus' clients write it: every state is a series, and the current one is 1. Their label has the
   // name of the metric; `state` is the label of their documentation. Queries by either find it.
@@ -50,7 +51,14 @@ class Samples {
   }
 
  private:
-  std::string_view name_, policy_;
+  [[nodiscard]] std::vector<telemetry::Label> common() const {
+    std::vector<telemetry::Label> labels;
+    if (!policy_.empty()) labels.emplace_back("policy", policy_);
+    if (!model_.empty()) labels.emplace_back("model", model_);
+    return labels;
+  }
+
+  std::string_view name_, policy_, model_;
   telemetry::ExpositionWriter& writer_;
 };
 

@@ -423,7 +423,7 @@ std::string to_prometheus_text(std::span<const PlannerMetrics> metrics, telemetr
     Samples samples{family.name, family.type(), family.help, writer};
     for (const MetricFigures& one : figures) {
       if (!family.is_known(one.from)) continue;
-      samples.of_policy(one.from.policy);
+      samples.of(one.from.policy, one.from.model);
       family.writer.add(one, samples);
     }
   }
@@ -441,7 +441,9 @@ std::string metrics_markdown() {
       "as\n"
       "the metric, as Prometheus' Python client writes it. `penstock replay --metrics FILE` writes all of them as "
       "they\n"
-      "stand at the end of a run, with one more label, `policy`. The series `wva_*` have the names and labels of "
+      "stand at the end of a run, with one more label, `policy`. A planner of several `deployments` has one more "
+      "label,\n"
+      "`model`. The series `wva_*` have the names and labels of "
       "llm-d's\n"
       "workload-variant-autoscaler and need `penstock plan --wva-metrics`; see [Migrate from "
       "WVA](../migrate-from-wva.md).\n\n"

@@ -63,6 +63,7 @@ struct TickTimes {
 // The values that the series are made of. An empty optional means that the figure is unknown and has no series.
 struct PlannerMetrics {
   std::string policy{};  // The label of every series; empty means no such label.
+  std::string model{};   // The same, of a planner with several deployments.
   // The last observation, without single requests, and the decision on it. No pools: nothing was decided.
   signals::Observation observation{};
   decision::Decision decision{};
@@ -85,7 +86,7 @@ inline constexpr core::Duration kSampleAgeMax = std::chrono::seconds{30};
 // figure that is not finite is left out.
 [[nodiscard]] std::string to_prometheus_text(const PlannerMetrics& metrics,
                                              telemetry::ExpositionFormat format = telemetry::ExpositionFormat::kText);
-// Of several planners, whose policies differ.
+// Of several planners, whose policies or models differ.
 [[nodiscard]] std::string to_prometheus_text(std::span<const PlannerMetrics> metrics,
                                              telemetry::ExpositionFormat format = telemetry::ExpositionFormat::kText);
 

@@ -78,32 +78,75 @@ RunOptions without_limits(RunOptions options) {
   return options;
 }
 
+namespace {
+
+// A workload as a world takes it: with the block size of the engines, and with arrivals that the world may set.
+class PreparedWorkload {
+ public:
+  static core::Result<std::unique_ptr<PreparedWorkload>> make(const workload::Workload& workload,
+                                                              const RunOptions& options) {
+    if (auto checked = check(workload, options); !checked) return tl::make_unexpected(checked.error());
+    auto made = std::make_unique<PreparedWorkload>();
+    const std::uint32_t block_tokens = options.pools[0].engine.block_tokens;
+    made->input_ = &workload;
+    if (!workload.block_ids.empty() && workload.block_tokens != block_tokens) {
+      auto converted = workload::reblock(workload, block_tokens);
+      if (!converted) return tl::make_unexpected(converted.error());
+      made->own_ = std::move(*converted);
+      made->input_ = &made->own_;
+    }
+    if (!made->input_->waits.empty() && made->input_ == &workload) {
+      made->own_ = workload;
+      made->input_ = &made->own_;
+    }
+    return made;
+  }
+  [[nodiscard]] const workload::Workload& input() const { return *input_; }
+  [[nodiscard]] workload::Workload* arrivals() { return &own_; }
+
+ private:
+  workload::Workload own_;
+  const workload::Workload* input_ = nullptr;
+};
+
+}  // namespace
+
 core::Result<decision::RunResult> run(const workload::Workload& workload, decision::Policy& policy,
                                       const RunOptions& options) {
-  if (auto checked = check(workload, options); !checked) return tl::make_unexpected(checked.error());
-  const std::uint32_t block_tokens = options.pools[0].engine.block_tokens;
-  workload::Workload reblocked;
-  const workload::Workload* input = &workload;
-  if (!workload.block_ids.empty() && workload.block_tokens != block_tokens) {
-    auto converted = workload::reblock(workload, block_tokens);
-    if (!converted) return tl::make_unexpected(converted.error());
-    reblocked = std::move(*converted);
-    input = &reblocked;
-  }
-  workload::Workload with_arrivals;
-  if (!input->waits.empty()) {
-    if (input == &workload)
-      with_arrivals = workload;
-    else
-      with_arrivals = std::move(reblocked);
-    input = &with_arrivals;
-  }
+  auto prepared = PreparedWorkload::make(workload, options);
+  if (!prepared) return tl::make_unexpected(prepared.error());
   // The speed of the simulation is the one figure taken from the wall.
   const auto began = std::chrono::steady_clock::now();
-  decision::RunResult result = World{*input, policy, options, &with_arrivals}.run();
+  World world{(*prepared)->input(), policy, options, (*prepared)->arrivals()};
+  world.begin();
+  while (world.step()) continue;
+  decision::RunResult result = world.finish();
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
   if (took.count() > 0.0) result.simulated_requests_per_s = static_cast<double>(result.requests) / took.count();
   return result;
+}
+
+core::Result<std::vector<decision::RunResult>> run_together(std::span<const SharedRun> runs) {
+  std::vector<std::unique_ptr<PreparedWorkload>> prepared;
+  std::vector<std::unique_ptr<World>> worlds;
+  for (const SharedRun& run : runs) {
+    auto made = PreparedWorkload::make(*run.workload, *run.options);
+    if (!made) return tl::make_unexpected(made.error());
+    prepared.push_back(*std::move(made));
+    worlds.push_back(
+        std::make_unique<World>(prepared.back()->input(), *run.policy, *run.options, prepared.back()->arrivals()));
+    worlds.back()->begin();
+  }
+  std::vector<World*> open;
+  for (const auto& world : worlds) open.push_back(world.get());
+  while (!open.empty()) {
+    const auto next =
+        std::min_element(open.begin(), open.end(), [](World* a, World* b) { return a->next_time() < b->next_time(); });
+    if (!(*next)->step()) open.erase(next);
+  }
+  std::vector<decision::RunResult> results;
+  for (const auto& world : worlds) results.push_back(world->finish());
+  return results;
 }
 
 }  // namespace penstock::simulation

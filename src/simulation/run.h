@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,7 @@ struct PoolSpec : signals::Pool {
   std::string step_time_model = "polynomial";  // Description of step_time; see engine/step_time_models.h.
   bool overflow = true;                        // Its requests may go to a pool that answers clearly sooner.
   std::string kubernetes;  // Of a live fleet: the object whose replicas are the pool, "deployment/NAME"; empty: none.
+  std::string hardware;    // Kind of its GPUs, for the stock of a shared budget; empty: a kind without a limit.
 };
 
 // The rules by which a dispatcher chooses among several aggregated pools; empty if there is only one.
@@ -79,6 +81,18 @@ struct RunOptions {
 // Errors: pools that do not make a deployment, a block size that does not divide the workload's (or the reverse).
 [[nodiscard]] core::Result<decision::RunResult> run(const workload::Workload& workload, decision::Policy& policy,
                                                     const RunOptions& options);
+
+// One of several runs under one clock. All three outlive the run.
+struct SharedRun {
+  const workload::Workload* workload = nullptr;
+  decision::Policy* policy = nullptr;
+  const RunOptions* options = nullptr;
+};
+
+// Runs several deployments side by side, event by event, so that policies that share something, such as a budget of
+// GPUs, decide in the order of time; of equal times in the order of the runs. A deployment whose requests have all
+// ended decides no more, and keeps its replicas. Results are in the order of the runs. Errors are those of run().
+[[nodiscard]] core::Result<std::vector<decision::RunResult>> run_together(std::span<const SharedRun> runs);
 
 // The greatest rate of Poisson arrivals, with request shapes drawn from the workload, at which one replica keeps the
 // SLO for `attainment` of the requests. It is what an engineer would load-test before writing an autoscaler's target.

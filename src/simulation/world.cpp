@@ -35,6 +35,50 @@ double share_of_input(const FleetTotals& totals, const decision::RunResult& resu
   return capacity::input_cost_share(*pools.front().step_time, shape, limits, sequences);
 }
 
+// What the replicas did and cost.
+void add_fleet_totals(const FleetTotals& totals, const RunOptions& options, decision::RunResult& result) {
+  for (const PoolSpec& pool : options.pools) result.replicas += pool.replicas;
+  result.peak_replicas = totals.peak_replicas;
+  if (result.duration_s > 0.0) result.mean_replicas = core::to_seconds(totals.replica_time) / result.duration_s;
+  if (result.duration_s > 0.0) result.mean_asleep = core::to_seconds(totals.asleep_time) / result.duration_s;
+  result.gpu_hours = core::to_hours(totals.gpu_time);
+  result.cost = totals.cost;
+  result.itl_ms = core::summarize(totals.token_gaps_ms);
+  if (totals.prompt_tokens > 0)
+    result.prefix_hit_ratio = static_cast<double>(totals.hit_tokens) / static_cast<double>(totals.prompt_tokens);
+  result.input_cost_share = share_of_input(totals, result, options.pools);
+  result.preemptions = totals.preemptions;
+}
+
+// Only a restart and checks read the ledger.
+bool keeps_ledger(const RunOptions& options) {
+  const auto& events = options.faults.events;
+  return options.check_each_event || std::any_of(events.begin(), events.end(), [](const FaultEvent& event) {
+           return event.kind == FaultKind::kGatewayRestart;
+         });
+}
+
+// A sample that shows an empty queue and an empty KV cache.
+void falsify(signals::EngineSample& sample) {
+  sample.queued_requests = 0;
+  for (auto* tokens : {&sample.queued_prefill_tokens, &sample.inflight_prefill_tokens, &sample.scheduled_kv_tokens,
+                       &sample.queued_kv_tokens, &sample.kv_used_tokens})
+    *tokens = 0;
+  sample.oldest_queued_age = core::Duration{};
+}
+
+// What the dispatcher receives of an engine. One that stays idle has nothing new to report.
+void report_load(Replica& replica, core::Instant now, dispatch::Dispatcher& dispatcher) {
+  const bool idle = replica.engine->idle();
+  if (idle && replica.reported_idle) return;
+  replica.reported_idle = idle;
+  const engine::EngineState state = replica.engine->state(now);
+  dispatcher.report_load(replica.slot,
+                         {now, state.waiting, state.running, state.waiting_prefill_tokens,
+                          static_cast<double>(state.active_kv_tokens) / static_cast<double>(state.total_kv_tokens),
+                          state.total_kv_tokens});
+}
+
 }  // namespace
 
 core::Duration series_width(const workload::Workload& workload, const RunOptions& options) {
@@ -75,19 +119,11 @@ void World::follow_up(std::uint32_t ended, core::Instant at) {
   });
 }
 
-// Only a restart and checks read the ledger.
-bool World::keeps_ledger() const {
-  const auto& events = options_.faults.events;
-  return options_.check_each_event || std::any_of(events.begin(), events.end(), [](const FaultEvent& event) {
-           return event.kind == FaultKind::kGatewayRestart;
-         });
-}
-
 std::unique_ptr<dispatch::LedgerSink> World::ledger_sink() {
-  return keeps_ledger() ? std::make_unique<LedgerMemorySink>(ledger_) : nullptr;
+  return keeps_ledger(options_) ? std::make_unique<LedgerMemorySink>(ledger_) : nullptr;
 }
 
-decision::RunResult World::run() {
+void World::begin() {
   const std::uint32_t replicas = fleet_.add_ready(timeline_.now);
   for (std::uint32_t id = 1; id <= replicas; ++id) draw_crash(id);
   schedule_faults();
@@ -101,33 +137,42 @@ decision::RunResult World::run() {
   if (options_.details) timeline_.schedule(options_.judged_from, EventKind::kScoring);
   timeline_.schedule(options_.details ? core::kStart + point_width_ : core::kNever, EventKind::kPoint);
 
-  const auto& requests = workload_.requests;
-  const std::size_t progress_every = std::max<std::size_t>(1, requests.size() / 200);
-  std::size_t next = 0;
   recorder_.judge_window(options_.judged_from, options_.details ? core::kNever : options_.judged_until);
   if (!options_.details) recorder_.skip_points();
-  while (next < requests.size() || recorder_.arrivals() < requests.size() || recorder_.open() > 0) {
-    while (next < requests.size() && follow_ups_.follows(static_cast<std::uint32_t>(next))) ++next;
-    const core::Instant arrival = next < requests.size() ? requests[next].arrival : core::kNever;
-    if (!options_.details && arrival >= options_.judged_until && recorder_.open_in_window() == 0) break;
-    const core::Instant control = timeline_.next_event();
-    const core::Instant engine = timeline_.engines.next_time();
-    timeline_.now = std::min({arrival, control, engine});
-    if (timeline_.now > give_up_) break;
-    if (control == timeline_.now) {
-      handle(timeline_.take_event());
-    } else if (arrival == timeline_.now) {
-      requests_.arrive(static_cast<std::uint32_t>(next++));
-      if (options_.progress && next % progress_every == 0)
-        options_.progress(static_cast<double>(next) / static_cast<double>(requests.size()));
-    } else {
-      const std::uint32_t replica = timeline_.engines.next_actor();
-      requests_.advance_engine(replica);
-      advance_if_drained(fleet_.replica(replica));
-    }
-    if (options_.check_each_event) check_invariants(false);
-  }
+}
 
+core::Instant World::next_time() {
+  const auto& requests = workload_.requests;
+  while (next_ < requests.size() && follow_ups_.follows(static_cast<std::uint32_t>(next_))) ++next_;
+  const core::Instant arrival = next_ < requests.size() ? requests[next_].arrival : core::kNever;
+  return std::min({arrival, timeline_.next_event(), timeline_.engines.next_time()});
+}
+
+bool World::step() {
+  const auto& requests = workload_.requests;
+  if (next_ >= requests.size() && recorder_.arrivals() >= requests.size() && recorder_.open() == 0) return false;
+  const core::Instant at = next_time();
+  const core::Instant arrival = next_ < requests.size() ? requests[next_].arrival : core::kNever;
+  if (!options_.details && arrival >= options_.judged_until && recorder_.open_in_window() == 0) return false;
+  timeline_.now = at;
+  if (at > give_up_) return false;
+  if (timeline_.next_event() == at) {
+    handle(timeline_.take_event());
+  } else if (arrival == at) {
+    requests_.arrive(static_cast<std::uint32_t>(next_++));
+    const std::size_t progress_every = std::max<std::size_t>(1, requests.size() / 200);
+    if (options_.progress && next_ % progress_every == 0)
+      options_.progress(static_cast<double>(next_) / static_cast<double>(requests.size()));
+  } else {
+    const std::uint32_t replica = timeline_.engines.next_actor();
+    requests_.advance_engine(replica);
+    advance_if_drained(fleet_.replica(replica));
+  }
+  if (options_.check_each_event) check_invariants(false);
+  return true;
+}
+
+decision::RunResult World::finish() {
   requests_.give_up_open();
   check_invariants(true);
   if (!options_.details) {
@@ -142,26 +187,12 @@ decision::RunResult World::run() {
   decision::RunResult result;
   recorder_.summarize(result);
   requests_.summarize(result, unscored_gateway_);
-  const FleetTotals totals = fleet_.totals(end);
   result.policy = policy_.name();
   result.router = to_string(options_.router);
-  for (const PoolSpec& pool : options_.pools) result.replicas += pool.replicas;
-  result.peak_replicas = totals.peak_replicas;
-  if (result.duration_s > 0.0) result.mean_replicas = core::to_seconds(totals.replica_time) / result.duration_s;
-  if (result.duration_s > 0.0) result.mean_asleep = core::to_seconds(totals.asleep_time) / result.duration_s;
-  result.gpu_hours = core::to_hours(totals.gpu_time);
-  result.cost = totals.cost;
-  result.itl_ms = core::summarize(totals.token_gaps_ms);
-  if (totals.prompt_tokens > 0)
-    result.prefix_hit_ratio = static_cast<double>(totals.hit_tokens) / static_cast<double>(totals.prompt_tokens);
-  result.input_cost_share = share_of_input(totals, result, options_.pools);
-  result.preemptions = totals.preemptions;
+  add_fleet_totals(fleet_.totals(end), options_, result);
   result.scaling_actions = loop_.changes() - *unscored_changes_;
   result.direction_changes = loop_.direction_changes() - unscored_direction_changes_;
-  result.decisions = std::move(decisions_);
-  result.holds = std::move(holds_);
-  result.forecasts = std::move(forecasts_);
-  result.evidence = std::move(evidence_);
+  history_.move_to(result);
   return result;
 }
 
@@ -224,27 +255,18 @@ void World::begin_scoring() {
 void World::check_invariants(bool at_end) const {
   std::string violation = dispatcher_->invariant_violation(timeline_.now);
   if (violation.empty()) violation = budgets_.violation(*dispatcher_, timeline_.now);
-  if (violation.empty() && at_end) violation = requests_.final_violation(keeps_ledger() ? &ledger_ : nullptr);
+  if (violation.empty() && at_end) violation = requests_.final_violation(keeps_ledger(options_) ? &ledger_ : nullptr);
   if (violation.empty()) return;
   violation +=
       "; seed " + std::to_string(options_.seed) + " at " + std::to_string(core::to_seconds(timeline_.now)) + " s";
   core::assertion_failed("invariants of the run", violation.c_str(), __FILE__, __LINE__);
 }
 
-// What the dispatcher receives of engines. An engine that stays idle has nothing new to report.
 void World::report_loads() {
   for (Pool& pool : fleet_.pools()) {
     for (const std::uint32_t id : pool.replicas) {
       Replica& replica = fleet_.replica(id);
-      const bool idle = replica.engine->idle();
-      if (!replica.is_in_use() || replica.is_hung(timeline_.now)) continue;
-      if (idle && replica.reported_idle) continue;
-      replica.reported_idle = idle;
-      const engine::EngineState state = replica.engine->state(timeline_.now);
-      dispatcher_->report_load(
-          replica.slot, {timeline_.now, state.waiting, state.running, state.waiting_prefill_tokens,
-                         static_cast<double>(state.active_kv_tokens) / static_cast<double>(state.total_kv_tokens),
-                         state.total_kv_tokens});
+      if (replica.is_in_use() && !replica.is_hung(timeline_.now)) report_load(replica, timeline_.now, *dispatcher_);
     }
   }
   timeline_.schedule(timeline_.now + kLoadReportInterval, EventKind::kLoadReports);
@@ -259,13 +281,7 @@ void World::scrape() {
       if (!replica.is_in_use() || replica.is_hung(timeline_.now)) continue;
       if (options_.faults.telemetry_loss > 0.0 && faults_.uniform() < options_.faults.telemetry_loss) continue;
       signals::EngineSample sample = sample_of(replica.engine->state(timeline_.now), timeline_.now);
-      if (options_.faults.telemetry_lie > 0.0 && faults_.uniform() < options_.faults.telemetry_lie) {
-        sample.queued_requests = 0;
-        for (auto* tokens : {&sample.queued_prefill_tokens, &sample.inflight_prefill_tokens,
-                             &sample.scheduled_kv_tokens, &sample.queued_kv_tokens, &sample.kv_used_tokens})
-          *tokens = 0;
-        sample.oldest_queued_age = core::Duration{};
-      }
+      if (options_.faults.telemetry_lie > 0.0 && faults_.uniform() < options_.faults.telemetry_lie) falsify(sample);
       replica.on_its_way.push_back(sample);
     }
   }
@@ -315,23 +331,9 @@ void World::tick() {
   });
   for (std::size_t i = 0; i < tick.decision.pools.size(); ++i)
     fleet_.pools()[i].asleep_target = tick.decision.pools[i].asleep;
-  for (decision::DecisionRecord& record : tick.records)
-    (record.changes() ? decisions_ : holds_).push_back(std::move(record));
-  // Ticks are closer to each other than a chart has points.
-  if (forecasts_.empty() || timeline_.now - forecasts_.back().at >= point_width_)
-    if (auto point = decision::forecast_point(timeline_.now, tick.decision)) forecasts_.push_back(*std::move(point));
-  if (options_.details && (evidence_.empty() || timeline_.now - evidence_.back().at >= point_width_))
-    keep_evidence(tick.decision);
+  // A run without details reports no decisions.
+  if (options_.details) history_.add(timeline_.now, std::move(tick), point_width_, fleet_.pools());
   advance_fleet();
-}
-
-void World::keep_evidence(decision::Decision& decision) {
-  decision::EvidencePoint& point = evidence_.emplace_back();
-  point.at = timeline_.now;
-  for (std::size_t pool = 0; pool < decision.pools.size(); ++pool) {
-    point.target_by_pool.push_back(fleet_.pools()[pool].target);
-    point.by_pool.push_back(std::move(decision.pools[pool].evidence));
-  }
 }
 
 // False: the platform refuses. The policy then finds its target as it was, and one more failed action.

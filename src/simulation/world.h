@@ -10,10 +10,10 @@
 
 #include "core/random.h"
 #include "decision/decision_loop.h"
-#include "decision/figures.h"
 #include "decision/run_result.h"
 #include "dispatch/dispatcher.h"
 #include "simulation/budget_check.h"
+#include "simulation/decision_history.h"
 #include "simulation/fleet.h"
 #include "simulation/follow_ups.h"
 #include "simulation/gateway_options.h"
@@ -35,11 +35,14 @@ class World {
   // `arrivals` is the same workload and gets the arrivals of requests that wait for others; null if none do.
   World(const workload::Workload& workload, decision::Policy& policy, const RunOptions& options,
         workload::Workload* arrivals = nullptr);
-  [[nodiscard]] decision::RunResult run();
+  // A run is begin(), then step() until it returns false, then finish(). Worlds that run together take turns.
+  void begin();
+  [[nodiscard]] core::Instant next_time();  // Of the next step.
+  bool step();
+  [[nodiscard]] decision::RunResult finish();
 
  private:
   void follow_up(std::uint32_t ended, core::Instant at);
-  [[nodiscard]] bool keeps_ledger() const;
   [[nodiscard]] std::unique_ptr<dispatch::LedgerSink> ledger_sink();
   void handle(const Event& event);
   void begin_scoring();
@@ -69,7 +72,6 @@ class World {
 
   void scrape();
   void tick();
-  void keep_evidence(decision::Decision& decision);
   [[nodiscard]] signals::Observation observe();
   bool request_target(std::uint32_t pool, std::uint32_t target);
 
@@ -91,14 +93,13 @@ class World {
   RequestPath requests_;
   std::vector<std::deque<std::pair<core::Instant, std::uint64_t>>> generated_history_;  // totals by pool, at ticks
   core::Duration point_width_{};
+  std::size_t next_ = 0;  // The next request of the workload that arrives by itself.
 
   decision::DecisionLoop loop_;
   std::optional<std::uint64_t> unscored_changes_;  // Empty until the scoring begins.
   std::uint64_t unscored_direction_changes_ = 0;
   GatewayTotals unscored_gateway_;
-  std::vector<decision::DecisionRecord> decisions_, holds_;
-  std::vector<decision::ForecastPoint> forecasts_;
-  std::vector<decision::EvidencePoint> evidence_;
+  DecisionHistory history_;
 };
 
 [[nodiscard]] core::Duration series_width(const workload::Workload& workload, const RunOptions& options);

@@ -98,7 +98,7 @@ function openFeed(changed, connectionChanged) {
   const connect = () => {
     waiting = null;
     lastWord = moment();
-    source = new EventSource('events');
+    source = new EventSource('events' + location.search);
     on('history', takeHistory);
     on('points', takePoints);
     on('point', takePoint);

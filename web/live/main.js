@@ -64,8 +64,27 @@ function modeTitle(state) {
   return state.mode === 'observe' ? 'decides, records the decision, changes nothing' : 'changes the fleet';
 }
 
+// A link to each deployment that is planned together with the shown one.
+function showDeployments(state) {
+  const names = list(state.deployments).map(text).filter(Boolean), place = byId('deployments');
+  byId('deployment').hidden = !text(state.deployment);
+  const shown = names.length ? names : [text(state.deployment)];
+  if (place.dataset.names === shown.join(' ')) return;
+  place.dataset.names = shown.join(' ');
+  place.replaceChildren(...shown.flatMap((name, index) => {
+    const isShown = name === state.deployment || live.isReport;
+    const item = document.createElement(isShown ? 'b' : 'a');
+    item.textContent = clip(name, 63);
+    if (!isShown) item.href = '?deployment=' + encodeURIComponent(name);
+    return index ? [' · ', item] : [item];
+  }));
+  for (const link of byId('links')?.querySelectorAll('a') ?? [])
+    if (location.search && !link.getAttribute('href').startsWith('metrics')) link.search = location.search;
+}
+
 function showHead(state) {
   const slo = record(state.slo);
+  showDeployments(state);
   setText(byId('mode'), PHASE_MODES[state.mode] ?? (clippedName(state.mode) || NOTHING));
   mark(byId('mode'), 'data-mode', text(state.mode));
   mark(byId('mode'), 'title', modeTitle(state));

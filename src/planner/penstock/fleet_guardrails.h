@@ -1,7 +1,10 @@
 // Guardrails of a fleet: those of each pool, and the GPU budget that all pools share.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "planner/penstock/guardrails.h"
@@ -28,6 +31,11 @@ class FleetGuardrails {
   [[nodiscard]] std::vector<PoolDecision> apply(const signals::Observation& observation,
                                                 std::vector<PoolDecision> proposals,
                                                 signals::ClockState clock = signals::ClockState::kSteady);
+
+  // The targets in force instead of those that apply() returned, because a later stage limited them.
+  void revise(std::span<const std::uint32_t> targets) {
+    for (std::size_t i = 0; i < std::min(targets.size(), pools_.size()); ++i) pools_[i].revise(targets[i]);
+  }
 
   void archive(core::StateArchive& state) {
     std::uint64_t pools = pools_.size();

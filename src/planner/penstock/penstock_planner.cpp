@@ -104,6 +104,8 @@ class PenstockPlanner final : public Policy {
     return decision;
   }
 
+  void revise(std::span<const std::uint32_t> targets) override { guardrails_.revise(targets); }
+
   void archive(core::StateArchive& state) override {
     bool begun = outlook_.has_value();
     state("penstock", begun, lags_);
