@@ -11,8 +11,9 @@ namespace {
 
 constexpr std::array<double, 10> kAllowances{0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4};
 constexpr std::array<int, 6> kHolds{5, 10, 15, 20, 30, 60};  // Minutes.
-// Replica-minutes that a change of direction costs beside those of the fleet: a start, a cold cache and a drain.
-constexpr double kTurn = 10.0;
+// Replica-minutes that a change of direction costs beside those of the fleet, for a cold cache and a drain; the start-up
+// is added.
+constexpr double kTurn = 3.0;
 
 const Controller kReference{0.1, std::chrono::minutes{15}};  // Of the first figures.
 constexpr double kKeptOfDay = 0.99861;                       // 1/e in twelve hours.
@@ -107,7 +108,7 @@ void Backtest::serve(Tried& tried, const LoadMinute& minute, const LoadCurve& cu
 
 void Backtest::follow(Tried& tried, std::uint32_t target) const {
   if (target == tried.target) return;
-  if (tried.shrank != (target < tried.target)) tried.replicas += kTurn;
+  if (tried.shrank != (target < tried.target)) tried.replicas += kTurn + static_cast<double>(lag_);
   tried.shrank = target < tried.target;
   if (target > tried.target) {
     tried.orders.back() += target - tried.target;
