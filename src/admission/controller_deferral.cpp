@@ -10,6 +10,13 @@ namespace {
 // Verdicts that may find no spare capacity in one visit, so that one long prompt does not hold up those of other
 // tenants, and thousands of requests cost no more than a few.
 constexpr std::size_t kFullMax = 4;
+// Longer prompts, in tokens, find spare capacity less often. They have a tier of their own below that of their tenant,
+// so that they do not hold up its shorter prompts.
+constexpr std::uint32_t kLongPrompt = 8'192;
+
+std::int32_t deferred_tier(std::int32_t tier, std::uint32_t prompt_tokens) {
+  return 2 * tier - (prompt_tokens > kLongPrompt ? 1 : 0);
+}
 
 }  // namespace
 
@@ -24,8 +31,15 @@ Answer ControllerState::arrive_deferred(const Arrival& arrival, Record record,
     records.emplace(arrival.ticket, record);
     return {};
   }
-  const Waiting waiting{arrival.ticket,     arrival.tenant, arrival.traffic_class,   record.tokens,
-                        tenant.limits.tier, arrival.now,    *arrival.deferred_until, arrival.claimed().needed};
+  Waiting waiting;
+  waiting.ticket = arrival.ticket;
+  waiting.tenant = arrival.tenant;
+  waiting.traffic_class = arrival.traffic_class;
+  waiting.tokens = record.tokens;
+  waiting.tier = deferred_tier(tenant.limits.tier, arrival.estimate.prompt_tokens);
+  waiting.since = arrival.now;
+  waiting.deadline = *arrival.deferred_until;
+  waiting.needed = arrival.claimed().needed;
   if (!model.deferred.push(waiting)) return refuse_full(arrival);
   record.deferred = true;
   records.emplace(arrival.ticket, record);
@@ -63,6 +77,8 @@ std::vector<std::uint64_t> AdmissionController::make_due(core::Instant now) {
     for (Waiting& waiting : model.deferred.expired(now)) {
       Record& record = state_->records.find(waiting.ticket).value();
       record.deferred = false;
+      waiting.tier = state_->tenants[waiting.tenant].limits.tier;
+      waiting.since = now;
       waiting.deadline = record.deadline;
       waiting.due = true;
       const bool queued = model.queue.push(waiting);

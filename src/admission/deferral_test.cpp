@@ -138,6 +138,19 @@ TEST_F(DeferralTest, TenantsTakeTurns) {
   EXPECT_EQ(next(Verdict::kAdmit), (Tickets{1, 5, 2, 6, 3, 4}));
 }
 
+TEST_F(DeferralTest, ALongPromptDoesNotHoldUpShorterOnesOfItsTenant) {
+  Arrival arrival{1, 0, 0, Class::kBatch, {20'000, 0}, kAt};
+  arrival.deadline = kAt + seconds{600};
+  arrival.deferred_until = kAt + seconds{540};
+  EXPECT_EQ(controller_.arrive(arrival, [](std::uint64_t) { return Verdict::kWait; }).decision, Decision::kQueue);
+  defer(2, Verdict::kWait, seconds{540}, seconds{600});
+  defer(3, Verdict::kWait, seconds{540}, seconds{600}, 1);
+  const auto only_short = [](std::uint64_t ticket) { return ticket == 1 ? Verdict::kWait : Verdict::kAdmit; };
+  Tickets tickets;
+  for (const Admitted& one : controller_.next(kAt, only_short).admitted) tickets.push_back(one.ticket);
+  EXPECT_EQ(tickets, (Tickets{2, 3}));
+}
+
 TEST_F(DeferralTest, ALimitOfTheTenantHoldsOnlyItsOwnRequestsUp) {
   controller_.set_tenant(0, {"a", 1.0, 0, {}, true, 1}, kAt);
   EXPECT_EQ(defer(1, Verdict::kAdmit, seconds{540}, seconds{600}).decision, Decision::kAdmit);

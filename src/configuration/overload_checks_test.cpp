@@ -64,10 +64,10 @@ TEST(DeferralChecks, ContradictionsNameTheirPlace) {
        "p.yaml:1:38: classes.batch.completion_window: contradicts overload: shed, since such requests do not wait for "
        "spare capacity; write classes.batch.overload: queue or degrade, and a queue_time above 0s\n"},
       {"classes: {batch: {completion_window: 10m, time_budget: 5m}}\n",
-       "p.yaml:1:38: classes.batch.completion_window: must be at most classes.batch.time_budget (5 min), which ends "
+       "p.yaml:1:38: classes.batch.completion_window: must be at most classes.batch.time_budget (300s), which ends "
        "deferred requests, too\n"},
       {"classes: {batch: {completion_window: 9s}}\n",
-       "p.yaml:1:38: classes.batch.completion_window: must be 0s or at least 10 s, is 9 s\n"},
+       "p.yaml:1:38: classes.batch.completion_window: must be 0s or at least 10s, is 9s\n"},
       {"classes: {batch: {near_deadline: refuse}}\n",
        "p.yaml:1:34: classes.batch.near_deadline: has no effect without classes.batch.completion_window\n"},
       {"router: kv\nclasses: {batch: {completion_window: 10m}}\n",

@@ -165,6 +165,7 @@ TEST_F(DeferringDispatcher, APromptThatWouldDelayInteractiveRequestsTooLongWaits
   options.slo.target.ttft = 1s;  // Half of it are 4,000 tokens at 8,000 tokens/s.
   use(options);
   EXPECT_FALSE(arrive(admission::Class::kBatch, kAt, 4'100).grant);
+  use(options);
   EXPECT_TRUE(arrive(admission::Class::kBatch, kAt, 3'900).grant);
 }
 

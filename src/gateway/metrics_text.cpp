@@ -140,7 +140,7 @@ void add_queues(telemetry::ExpositionWriter& text, const Overview& overview) {
   text.add(static_cast<double>(overview.deferred_requests));
   text.family("penstock_deferred_tokens", "gauge", "estimated tokens of the deferred requests");
   text.add(static_cast<double>(overview.deferred_tokens));
-  text.family("penstock_deferred_requests_total", "counter", "batch requests that had to wait for spare capacity");
+  text.family("penstock_deferrals_total", "counter", "batch requests that had to wait for spare capacity");
   text.add(static_cast<double>(overview.deferral.deferred));
   text.family("penstock_deferred_sent_total", "counter",
               "batch requests that went to a replica: spare (it had spare capacity) or due (their deadline was near)");
