@@ -155,8 +155,8 @@ TEST(Deployments, ErrorsNameTheLineOfTheDeployment) {
        "budget.hardware\n"},
       {"deployments:\n  - {name: a, model: a, pools: [{kubernetes: deployment/x}]}\n"
        "  - {name: b, model: b, pools: [{kubernetes: deployment/x}]}\n",
-       "p.yaml:3:46: deployments[1].pools[0].kubernetes: two pools have the target deployment/x; give each pool an "
-       "object of its own\n"},
+       "p.yaml:3:46: deployments[1].pools[0].kubernetes: two pools have the target deployments.apps \"x\"; give "
+       "each pool an object of its own\n"},
       {"min_replicas: 4\nmax_replicas: 2\n" + first + "  - {name: mail, model: b}\n",
        "p.yaml:2:15: max_replicas: must be at least min_replicas (4), is 2\n"},
   };
