@@ -116,7 +116,7 @@ void settle_roles(Configuration& made, Reading& reading) {
                    fmt::format("a disaggregated deployment has one prefill and one decode pool, this one has {} "
                                "prefill, {} decode and {} aggregated",
                                prefill, decode, with_role(signals::Role::kAggregated)),
-                   "give each pool its role; several aggregated pools take no others beside them");
+                   "give each pool its role");
   } else if (pools[0].name == pools[1].name) {
     reading.report("pools[1].name", fmt::format("two pools are called {}", quote(pools[1].name)));
   } else if (!made.frontier.empty() && made.frontier.first < 2) {

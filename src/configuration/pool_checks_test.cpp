@@ -60,7 +60,7 @@ TEST(PoolChecks, APoolThatServesNothingIsReported) {
 
 TEST(PoolChecks, ContradictionsHaveTheirPlace) {
   EXPECT_EQ(problems("pools:\n  - {name: a, prompt_min: 5, prompt_max: 4}\n  - {name: b}\n"),
-            "p.yaml:2:40: pools[0].prompt_max: must be at least prompt_min (5), is 4\n");
+            "p.yaml:2:42: pools[0].prompt_max: must be at least prompt_min (5), is 4\n");
   EXPECT_EQ(problems("pools:\n  - {name: a, class: batch}\n  - {name: a}\n"),
             "p.yaml:3:12: pools[1].name: two pools are called 'a'; give each pool its own name\n");
   EXPECT_EQ(problems("pools:\n  - {role: prefill, class: batch}\n  - {role: decode}\n"),

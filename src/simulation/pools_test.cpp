@@ -79,7 +79,7 @@ TEST(Pools, EachPoolHasItsOwnEngineAndPrice) {
   pools[0].price_per_gpu_hour = 1.0;
   pools[1].price_per_gpu_hour = 4.0;
   pools[1].gpus_per_replica = 2;
-  pools[0].engine.kv_blocks = 100;  // 1,600 tokens: no long prompt could ever be there.
+  pools[0].engine.kv_blocks = 1000;  // 16,000 tokens: no long prompt could ever be there.
   const decision::RunResult result = run_ok(short_and_long(500, 5), live_options(pools));
   EXPECT_EQ(result.completed, 500U);
   const double hours = result.duration_s / 3600.0;
