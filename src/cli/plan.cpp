@@ -34,6 +34,7 @@
 #include "replay/setup.h"
 #include "report/decision_log.h"
 #include "report/format.h"
+#include "signals/role_switch.h"
 
 namespace penstock::cli {
 namespace {
@@ -89,6 +90,7 @@ std::vector<std::string> engine_arguments(const simulation::RunOptions& run, sim
   configuration::add_engine(table, pool.engine, pool.step_time_model);
   configuration::add_start_up(table, pool.start_up);
   configuration::add_wake_time(table, pool.wake_time);
+  configuration::add_switch_time(table, pool.switch_time);
   configuration::add_kv_transfer(table, bytes_per_token, bytes_per_s);
   std::vector<std::string> words = {"--model-name", model, "--role", to_string(pool.role)};
   for (std::string& word : as_flags(table)) words.push_back(std::move(word));
@@ -111,12 +113,15 @@ core::Result<controller::LocalFleetOptions> fleet_options(const PlanOptions& dae
   made.dies_with_us = daemon.bind_engines;
   made.ports = daemon.ports;
   const std::string model = run.model.empty() ? "penstock-sim" : run.model;
-  for (const simulation::PoolSpec& pool : run.pools) {
+  for (std::size_t i = 0; i < run.pools.size(); ++i) {
+    const simulation::PoolSpec& pool = run.pools[i];
     controller::LocalPool local;
     local.name = pool.name;
     local.role = pool.role;
     local.model = model;
     local.arguments = engine_arguments(run, pool, model);
+    if (const auto partner = signals::switch_partner(run.pools, i))
+      local.role_switch = {run.pools[*partner].name, pool.switch_time, pool.start_up};
     for (std::string& argument : log_arguments(configuration.log)) local.arguments.push_back(std::move(argument));
     made.pools.push_back(std::move(local));
   }
@@ -186,6 +191,13 @@ tl::expected<Parsed, int> read_options(const Arguments& arguments, PlanOptions& 
           report_error({core::ErrorCode::kInvalidInput,
                         "--asleep",
                         "needs --engines local: the scale of an object of Kubernetes has no replicas that are asleep",
+                        {}}));
+  for (const simulation::PoolSpec& pool : loaded.made.run.pools)
+    if (pool.switch_time > core::Duration{} && plan.engines != EngineHost::kLocal)
+      return tl::make_unexpected(
+          report_error({core::ErrorCode::kInvalidInput,
+                        "--switch-time",
+                        "needs --engines local: the planner does not change the roles of engines that others run",
                         {}}));
   if (const auto resolved = resolve_gateway(plan); !resolved)
     return tl::make_unexpected(report_error(resolved.error()));

@@ -14,6 +14,7 @@
 #include "planner/penstock/load_rule.h"
 #include "planner/penstock/memory_evidence.h"
 #include "planner/penstock/plan_evidence.h"
+#include "planner/penstock/role_switch.h"
 #include "planner/penstock/speed_evidence.h"
 #include "planner/penstock/traffic_step.h"
 #include "planner/windows.h"
@@ -84,9 +85,13 @@ class PenstockPlanner final : public Policy {
     decision.phase = options_.phase;
     decision.forecast = outlook_->expected();
     std::vector<PoolDecision> proposals = propose_all(seen, options_.phase);
+    std::vector<std::uint32_t> needed = needed_for_switches(seen, proposals);
     if (options_.phase > RolloutPhase::kGuardrails) schedule_.apply(seen, proposals);
-    decision.pools =
-        options_.phase == RolloutPhase::kObserve ? proposals : guardrails_.apply(seen, proposals, found.clock);
+    keep_scheduled(proposals, needed);
+    decision.pools = options_.phase == RolloutPhase::kObserve
+                         ? proposals
+                         : guardrails_.apply(seen, proposals, found.clock, std::move(needed));
+    forget_given_plans(observation.now, decision);
     diagnose(seen, decision);
     say_next_phase(seen, decision);
     if (const LoopPlan* plan = leading_plan(observation.now)) decision.candidates = plan->tried;
@@ -222,8 +227,9 @@ class PenstockPlanner final : public Policy {
   void note_plan(const signals::Observation& observation) {
     const auto& plan = load_.plan();
     if (!plan || plan->made != observation.now) return;
-    recent_plans_.resize(plan->fleet.size(), TimedValues{kRecentPlans});
+    recent_plans_.resize(plan->fleet.size() + 1, TimedValues{kRecentPlans});
     for (std::size_t i = 0; i < plan->fleet.size(); ++i) recent_plans_[i].add(observation.now, plan->fleet[i]);
+    recent_plans_.back().add(observation.now, static_cast<double>(replicas_of(plan->fleet)));
   }
 
   // Holds are learned for the default stabilisation window and scale with it.
@@ -233,10 +239,33 @@ class PenstockPlanner final : public Policy {
     return core::from_seconds(part * core::to_seconds(load_outlook_->controller(phase).hold));
   }
   // The largest plan of that time; guardrails hold the rest.
-  [[nodiscard]] std::uint32_t held_plan(core::Instant now, std::size_t index, RolloutPhase phase) const {
-    const core::Duration longer = hold(phase) - options_.guardrails.stabilisation;
+  [[nodiscard]] std::uint32_t held_plan(core::Instant now, std::size_t index, RolloutPhase phase,
+                                        bool for_switches = false) const {
+    const core::Duration longer =
+        for_switches ? options_.guardrails.shrink_step : hold(phase) - options_.guardrails.stabilisation;
     if (index >= recent_plans_.size() || longer <= core::Duration{}) return 0;
     return static_cast<std::uint32_t>(recent_plans_[index].max(now, longer).value_or(0.0));
+  }
+
+  // The replicas that each pool needs beside a partner that may take the others: its proposal, with the plans of the
+  // last minute only. Lowers the proposals to the largest recent sum of plans. Empty if no replica changes its role.
+  [[nodiscard]] std::vector<std::uint32_t> needed_for_switches(const signals::Observation& observation,
+                                                               std::vector<PoolDecision>& proposals) const {
+    if (!exchanges_replicas(observation)) return {};
+    std::vector<std::uint32_t> needed;
+    for (const PoolDecision& proposal : propose_all(observation, options_.phase, true))
+      needed.push_back(proposal.target);
+    const std::uint32_t sum = held_plan(observation.now, proposals.size(), options_.phase);
+    if (sum > 0) share_hold(observation, needed, correction_.corrected(sum), proposals);
+    return needed;
+  }
+  // What a pool has given away it does not hold any more.
+  void forget_given_plans(core::Instant now, const Decision& decision) {
+    for (std::size_t i = 0; i < std::min(guardrails_.given().size(), recent_plans_.size()); ++i) {
+      if (guardrails_.given()[i] == 0) continue;
+      recent_plans_[i] = TimedValues{kRecentPlans};
+      recent_plans_[i].add(now, decision.pools[i].target);
+    }
   }
 
   void check_trials(const signals::Observation& observation) {
@@ -292,18 +321,20 @@ class PenstockPlanner final : public Policy {
 
   // ---- proposals ----------------------------------------------------------------------------------------------------
 
-  [[nodiscard]] std::vector<PoolDecision> propose_all(const signals::Observation& observation,
-                                                      RolloutPhase phase) const {
+  // `for_switches`: without the hold, for what a pool can give to its partner.
+  [[nodiscard]] std::vector<PoolDecision> propose_all(const signals::Observation& observation, RolloutPhase phase,
+                                                      bool for_switches = false) const {
     std::vector<PoolDecision> proposals;
-    for (std::size_t i = 0; i < observation.pools.size(); ++i) proposals.push_back(propose(observation, i, phase));
+    for (std::size_t i = 0; i < observation.pools.size(); ++i)
+      proposals.push_back(propose(observation, i, phase, for_switches));
     for (std::size_t i = 0; i < proposals.size(); ++i)
       add_memory_evidence(observation.pools[i], observation.now, proposals[i]);
     if (phase == RolloutPhase::kLoad && proposals.size() > 1) keep_ratio(proposals);
     return proposals;
   }
 
-  [[nodiscard]] PoolDecision propose(const signals::Observation& observation, std::size_t index,
-                                     RolloutPhase phase) const {
+  [[nodiscard]] PoolDecision propose(const signals::Observation& observation, std::size_t index, RolloutPhase phase,
+                                     bool for_switches) const {
     const signals::PoolObservation& pool = observation.pools[index];
     PoolDecision hold;
     hold.current = hold.target = pool.target_replicas;
@@ -322,11 +353,11 @@ class PenstockPlanner final : public Policy {
       if (options_.target == OptimizationTarget::kLatency) rule = latency_rule();
       return by_load(pool, rule, index < speeds_.size() ? speeds_[index].engine().max_sequences : std::nullopt);
     }
-    return by_plans(observation, index, phase);
+    return by_plans(observation, index, phase, for_switches);
   }
 
-  [[nodiscard]] PoolDecision by_plans(const signals::Observation& observation, std::size_t index,
-                                      RolloutPhase phase) const {
+  [[nodiscard]] PoolDecision by_plans(const signals::Observation& observation, std::size_t index, RolloutPhase phase,
+                                      bool for_switches) const {
     const signals::PoolObservation& pool = observation.pools[index];
     PoolDecision proposal;
     proposal.current = proposal.target = pool.target_replicas;
@@ -348,7 +379,8 @@ class PenstockPlanner final : public Policy {
       if (load_.plan())
         proposal.evidence.push_back({"load_based_target", static_cast<double>(load_.plan()->fleet[index]), "replicas"});
     }
-    const std::uint32_t held = phase >= RolloutPhase::kLoad ? held_plan(observation.now, index, phase) : 0;
+    const std::uint32_t held =
+        phase >= RolloutPhase::kLoad ? held_plan(observation.now, index, phase, for_switches) : 0;
     if (chosen != nullptr && held > proposal.target) {
       proposal.target = held;
       proposal.evidence.push_back({"largest_recent_plan", static_cast<double>(held), "replicas"});
