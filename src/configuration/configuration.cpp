@@ -176,10 +176,10 @@ void check_switches(const Configuration& made, Reading& reading) {
       return reading.report(path, "needs one prefill and one decode pool with the same number of GPUs per replica",
                             "leave it out, or give --pool role=prefill --pool role=decode");
     if (pool.switch_time >= pool.start_up)
-      reading.report(path,
-                     fmt::format("must be shorter than start_up ({}), is {}", format_duration(pool.start_up),
-                                 format_duration(pool.switch_time)),
-                     "leave it out, because a start is faster");
+      return reading.report(path,
+                            fmt::format("must be shorter than start_up ({}), is {}", format_duration(pool.start_up),
+                                        format_duration(pool.switch_time)),
+                            "leave it out, because a start is faster");
   }
 }
 
