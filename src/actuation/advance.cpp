@@ -39,6 +39,7 @@ void Tick::enter(Replica& replica, Stage stage) const {
   replica.stage = stage;
   replica.since = now;
   replica.quiet_since.reset();
+  replica.switch_to.clear();
 }
 
 void Tick::admit(Replica& replica, StepReason why) {
@@ -57,6 +58,19 @@ void Tick::sleep(Replica& replica, StepReason why) {
   replica.unhealthy_since.reset();
   replica.to_sleep = false;
   step(StepKind::kSleep, replica, why);
+}
+
+void Tick::switch_role(Replica& replica, const PoolWant& to) {
+  replica.pool = to.pool;
+  replica.revision = to.revision;
+  replica.unhealthy_since.reset();
+  enter(replica, Stage::kSwitching);
+  step(StepKind::kSwitch, replica, StepReason::kDrained);
+}
+
+const PoolWant* Tick::want_of(std::string_view pool) const {
+  const auto found = std::find_if(wants.begin(), wants.end(), [&](const PoolWant& want) { return want.pool == pool; });
+  return found == wants.end() ? nullptr : &*found;
 }
 
 void Tick::wake(Replica& replica, StepReason why) {
@@ -94,7 +108,9 @@ Advance advance(FleetState& fleet, std::span<const PoolWant> wants, std::span<co
   std::stable_sort(tick.seen.begin(), tick.seen.end(),
                    [](const Seen* a, const Seen* b) { return a->replica < b->replica; });
 
+  review_switches(tick);
   follow_replicas(tick);
+  switch_roles(tick);
   for (const PoolWant& want : wants) level_pool(tick, want);
   for (std::size_t i = 0; i < fleet.pools.size(); ++i)
     if (const std::string name = fleet.pools[i].name; !is_wanted(wants, name)) level_pool(tick, {name, 0, {}});
@@ -135,6 +151,7 @@ std::vector<Step> resume(const FleetState& fleet) {
       case Stage::kRequested: again(StepKind::kStart); break;
       case Stage::kWarming: again(StepKind::kWarmUp); break;
       case Stage::kWaking: again(StepKind::kWake); break;
+      case Stage::kSwitching: again(StepKind::kSwitch); break;
       case Stage::kServing: again(StepKind::kAdmit); break;
       case Stage::kDraining: again(StepKind::kDrain); break;
       case Stage::kAsleep: again(StepKind::kSleep); break;
@@ -148,14 +165,16 @@ std::vector<Step> resume(const FleetState& fleet) {
 }
 
 const char* to_string(StepKind kind) {
-  return core::name_of<StepKind::kKill>(kind, {"start", "warm_up", "admit", "drain", "sleep", "wake", "stop", "kill"});
+  return core::name_of<StepKind::kKill>(
+      kind, {"start", "warm_up", "admit", "drain", "sleep", "wake", "switch", "stop", "kill"});
 }
 
 const char* to_string(StepReason why) {
   return core::name_of<StepReason::kResumed>(
-      why, {"below_target", "replaces_failed", "replaces_outdated", "healthy", "warm", "warm_up_late", "taken_back",
-            "above_target", "outdated", "unhealthy", "drained", "drain_deadline", "start_deadline", "stop_deadline",
-            "awake", "below_asleep", "above_asleep", "resumed"});
+      why, {"below_target", "replaces_failed",  "replaces_outdated", "healthy",       "warm",
+            "warm_up_late", "taken_back",       "above_target",      "outdated",      "unhealthy",
+            "drained",      "drain_deadline",   "start_deadline",    "stop_deadline", "awake",
+            "switched",     "needed_elsewhere", "below_asleep",      "above_asleep",  "resumed"});
 }
 
 }  // namespace penstock::actuation

@@ -13,11 +13,21 @@
 
 namespace penstock::actuation {
 
+// Replicas of another pool can take the role of this one, without a start.
+struct RoleSwitch {
+  std::string partner;        // The pool whose replicas may come.
+  core::Duration time{};      // From the end of the drain until the replica serves here.
+  core::Duration start_up{};  // Of a new replica: what a switch has to be faster than.
+
+  friend bool operator==(const RoleSwitch&, const RoleSwitch&) = default;
+};
+
 struct PoolWant {
   std::string pool;
   std::uint32_t replicas = 0;
   std::string revision{};    // Replicas that were started from another revision are replaced one by one.
   std::uint32_t asleep = 0;  // Replicas that are kept asleep beside `replicas`, so that growth can wake them.
+  std::optional<RoleSwitch> role_switch{};  // Empty: no replica changes its pool.
 };
 
 // Open work of an engine. Missing is not zero: an engine that does not report is not idle.
@@ -29,7 +39,8 @@ struct EngineSeen {
   core::Instant at;      // Time of the request, also if it was not answered.
   bool healthy = false;  // The engine answered that it is healthy.
   std::optional<OpenWork> open{};
-  bool asleep = false;  // The engine sleeps, or has not finished a request to sleep or to wake up.
+  bool asleep = false;     // The engine sleeps, or has not finished a request to sleep or to wake up.
+  bool switching = false;  // The engine has not finished a request to change its role.
 };
 // With several gateways: the oldest `at`, whether any of them routes to the replica, and the sum of open requests.
 struct GatewaySeen {
@@ -89,6 +100,7 @@ enum class StepKind : std::uint8_t {
   kDrain,   // Let the gateway send no more requests.
   kSleep,   // Put the engine to sleep. The gateway must not know it meanwhile, because its KV cache is discarded.
   kWake,    // Wake the engine up.
+  kSwitch,  // Give the engine the role of the replica's pool. Its KV cache is discarded.
   kStop,    // Send SIGTERM.
   kKill,    // Send SIGKILL.
 };
@@ -110,9 +122,11 @@ enum class StepReason : std::uint8_t {
   kStartDeadline,
   kStopDeadline,
   kAwake,
-  kBelowAsleep,  // Fewer replicas are asleep than wanted.
-  kAboveAsleep,  // More replicas are asleep than wanted.
-  kResumed,      // The step was decided before the planner's restart, and is repeated.
+  kSwitched,         // The engine has its new role.
+  kNeededElsewhere,  // Another pool grows, and a switch of the role is faster than a start.
+  kBelowAsleep,      // Fewer replicas are asleep than wanted.
+  kAboveAsleep,      // More replicas are asleep than wanted.
+  kResumed,          // The step was decided before the planner's restart, and is repeated.
 };
 [[nodiscard]] const char* to_string(StepReason why);  // Returns "below_target", ….
 
@@ -143,7 +157,11 @@ struct Advance {
 // has nothing open there, and until the engine, queried after that, has neither requests nor KV transfers.
 // - Down: starting replicas go first, newest first, then warming ones, then those with the fewest open requests.
 // - Up: draining replicas are taken back, then replicas asleep are woken, then those that start up in order to sleep
-//   serve instead, and only then others are started.
+//   serve instead, then serving or draining replicas that the partner of a role switch does not need are expected, and
+//   only then others are started.
+// - A replica switches its role if the mean drain of its pool and the switch together take less than a start-up. It
+//   drains first. If its own drain and the switch take as long as a start-up, it is not expected any more: another
+//   replica is started, and it ends once it is drained.
 // - A replica that is not needed sleeps if fewer than the wanted number are asleep, and ends otherwise. It is drained
 //   first in both cases. Replicas that are missing asleep start up and then sleep, once nothing is to be replaced.
 // - Outdated or unhealthy replicas drain when their replacement serves traffic, not before.

@@ -28,6 +28,8 @@ struct Engine {
   bool hung = false;
   bool asleep = false;
   std::optional<Instant> wakes_at;
+  std::string role;  // The pool whose role it has.
+  std::optional<Instant> switches_at;
   std::optional<Instant> ends_at;
 };
 
@@ -41,6 +43,9 @@ class World {
     limits.unhealthy_time = 15s;
     limits.surge = 1 + static_cast<std::uint32_t>(random_.below(2));
     limits.warm_up = random_.below(2) == 0;
+    limits.take_back = random_.below(4) != 0;  // As in a simulation.
+    if (random_.below(2) == 0) wants[0].role_switch = {"decode", 5s, 20s};
+    if (random_.below(2) == 0) wants[1].role_switch = {"prefill", 5s, 20s};
   }
 
   void second() {
@@ -61,7 +66,7 @@ class World {
   std::vector<PoolWant> wants{{"prefill", 2, "r1"}, {"decode", 1, "r1"}};
   std::map<std::uint32_t, Engine> engines;
   Instant now = core::kStart;
-  std::uint64_t died_with_work = 0, resumed = 0;
+  std::uint64_t died_with_work = 0, resumed = 0, switched = 0;
 
  private:
   bool chance(std::uint64_t one_in) { return misbehaves && random_.below(one_in) == 0; }
@@ -71,8 +76,10 @@ class World {
       Engine& engine = at->second;
       if (random_.below(2) == 0) engine.routed = engine.wanted_routed;  // The gateway lags.
       if (engine.wakes_at && *engine.wakes_at <= now) engine.asleep = false;
+      if (engine.switches_at && *engine.switches_at <= now) engine.switches_at.reset();
       if (engine.routed && !engine.hung && random_.below(3) == 0) {
         EXPECT_FALSE(engine.asleep) << "a request reaches an engine that is asleep";
+        EXPECT_FALSE(engine.switches_at) << "a request reaches an engine that changes its role";
         ++engine.at_gateway;
       }
       if (!engine.hung) {
@@ -102,7 +109,8 @@ class World {
         const Engine& engine = found->second;
         one.process = ProcessSeen::kAlive;
         const bool healthy = !engine.hung && now >= engine.healthy_at;
-        if (!chance(20)) one.engine = {now, healthy, {}, engine.asleep};
+        const bool switching = engine.switches_at || engine.role != replica.pool;
+        if (!chance(20)) one.engine = {now, healthy, {}, engine.asleep, switching};
         if (one.engine && healthy && !chance(20)) one.engine->open = OpenWork{engine.in_engine, engine.transfers};
         if (!chance(20)) one.gateway = {now, engine.routed, engine.at_gateway};
         if (replica.stage == Stage::kWarming && random_.below(3) == 0) one.warm_up = {{4, 4}};
@@ -157,6 +165,13 @@ class World {
       case StepKind::kWake:
         if (engine != nullptr) engine->wakes_at = now + std::chrono::seconds{1 + random_.below(8)};
         break;
+      case StepKind::kSwitch:
+        check_stop(step, before);
+        if (engine == nullptr) break;
+        if (engine->role != replica.pool) engine->switches_at = now + std::chrono::seconds{1 + random_.below(8)};
+        engine->role = replica.pool;
+        switched += step.why == StepReason::kResumed ? 0 : 1;
+        break;
       case StepKind::kStop:
         check_stop(step, before);
         if (engine != nullptr && !engine->hung) engine->ends_at = now + std::chrono::seconds{random_.below(5)};
@@ -186,6 +201,7 @@ class World {
       // Process numbers are reused.
       engine.process = {static_cast<std::int64_t>(random_.below(50)), next_ticks_++};
       engine.ports = replica.ports;
+      engine.role = replica.pool;
       engine.healthy_at = now + std::chrono::seconds{chance(10) ? 1000 : random_.below(20)};
       for (const auto& [id, other] : engines)
         for (const std::uint16_t port : other.ports)
@@ -240,8 +256,8 @@ class World {
         if (replica.pool != want.pool || has_ended(replica.stage)) continue;
         serving += replica.stage == Stage::kServing ? 1 : 0;
         staying += is_staying(replica) ? 1 : 0;
-        some_to_take_back |=
-            replica.stage == Stage::kDraining && replica.revision == want.revision && !replica.unhealthy_since;
+        some_to_take_back |= limits.take_back && replica.stage == Stage::kDraining &&
+                             replica.revision == want.revision && !replica.unhealthy_since;
       }
       for (const Replica& replica : before.replicas)
         staying_before += replica.pool == want.pool && is_staying(replica) ? 1 : 0;
@@ -276,6 +292,7 @@ class World {
 class RandomWorld : public testing::TestWithParam<int> {};
 
 TEST_P(RandomWorld, IsLedSafelyAndReachesItsTargetsOnceItBehaves) {
+  std::uint64_t switched = 0;
   for (int i = 0; i < 25; ++i) {
     const std::uint64_t seed = static_cast<std::uint64_t>(GetParam() * 25 + i);
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -300,8 +317,13 @@ TEST_P(RandomWorld, IsLedSafelyAndReachesItsTargetsOnceItBehaves) {
     for (const PoolWant& want : world.wants) wanted += want.replicas + want.asleep;
     EXPECT_EQ(world.engines.size(), wanted);
     EXPECT_GT(world.resumed, 0U);
+    switched += world.switched;
+    if (!world.wants[0].role_switch && !world.wants[1].role_switch) {
+      EXPECT_EQ(world.switched, 0U);
+    }
     if (HasFailure()) return;
   }
+  EXPECT_GT(switched, 0U);
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, RandomWorld, testing::Range(0, 8));

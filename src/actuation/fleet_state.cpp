@@ -12,14 +12,15 @@ namespace penstock::actuation {
 
 namespace {
 
-constexpr std::array kStages{Stage::kRequested, Stage::kStarting, Stage::kWarming,  Stage::kWaking,  Stage::kServing,
-                             Stage::kDraining,  Stage::kAsleep,   Stage::kStopping, Stage::kStopped, Stage::kFailed};
+constexpr std::array kStages{Stage::kRequested, Stage::kStarting, Stage::kWarming,  Stage::kWaking,
+                             Stage::kSwitching, Stage::kServing,  Stage::kDraining, Stage::kAsleep,
+                             Stage::kStopping,  Stage::kStopped,  Stage::kFailed};
 
 }  // namespace
 
 const char* to_string(Stage stage) {
-  return core::name_of<Stage::kFailed>(stage, {"requested", "starting", "warming", "waking", "serving", "draining",
-                                               "asleep", "stopping", "stopped", "failed"});
+  return core::name_of<Stage::kFailed>(stage, {"requested", "starting", "warming", "waking", "switching", "serving",
+                                               "draining", "asleep", "stopping", "stopped", "failed"});
 }
 
 std::optional<Stage> stage_named(std::string_view name) {
@@ -35,7 +36,8 @@ signals::ReplicaState observed(const Replica& replica) {
     case Stage::kRequested:
     case Stage::kStarting:
     case Stage::kWarming:
-    case Stage::kWaking: return replica.to_sleep ? signals::ReplicaState::kAsleep : signals::ReplicaState::kStarting;
+    case Stage::kWaking:
+    case Stage::kSwitching: return replica.to_sleep ? signals::ReplicaState::kAsleep : signals::ReplicaState::kStarting;
     case Stage::kAsleep: return signals::ReplicaState::kAsleep;
     case Stage::kServing: return signals::ReplicaState::kReady;
     case Stage::kDraining:
@@ -53,6 +55,11 @@ const Replica* FleetState::find(std::uint32_t id) const {
 
 Replica* FleetState::find(std::uint32_t id) {
   return const_cast<Replica*>(static_cast<const FleetState&>(*this).find(id));
+}
+
+std::uint32_t FleetState::switching_to(std::string_view pool) const {
+  return static_cast<std::uint32_t>(
+      std::count_if(replicas.begin(), replicas.end(), [&](const Replica& r) { return r.switch_to == pool; }));
 }
 
 std::string name_of(const Replica& replica) { return fmt::format("{}-{}", replica.pool, replica.id); }

@@ -21,6 +21,7 @@ enum class Stage : std::uint8_t {
   kStarting,   // The process is not healthy yet.
   kWarming,    // Healthy; answers warm-up prompts only.
   kWaking,     // Was asleep and was asked to wake up.
+  kSwitching,  // Left another pool, without open work, and takes the role of this one.
   kServing,    // Serves traffic.
   kDraining,   // Receives no new requests and completes its open ones.
   kAsleep,     // Was asked to sleep: its process runs without weights and KV cache on the GPU, as in vLLM's sleep mode.
@@ -54,6 +55,8 @@ struct Replica {
   bool given_up = false;  // The replica ends because it failed, not because it is no longer needed.
   bool killed = false;    // The replica did not end after SIGTERM.
   bool to_sleep = false;  // A replica that starts or wakes up sleeps as soon as it is ready.
+  // Only for a draining replica: the pool whose role it takes once it is drained; empty if it ends or sleeps then.
+  std::string switch_to{};
 
   friend bool operator==(const Replica&, const Replica&) = default;
 };
@@ -67,6 +70,8 @@ struct PoolState {
   std::uint32_t crashes = 0;                   // Consecutive crashes.
   std::optional<core::Instant> start_after{};  // Nothing is started before this time because of a crash.
   bool full = false;  // Limits::replicas_max keeps the pool below its target, which was reported.
+  // Mean time of recent drains, exponentially weighted; empty before the first.
+  std::optional<core::Duration> drain_time{};
 
   friend bool operator==(const PoolState&, const PoolState&) = default;
 };
@@ -79,6 +84,8 @@ struct FleetState {
 
   [[nodiscard]] const Replica* find(std::uint32_t id) const;
   [[nodiscard]] Replica* find(std::uint32_t id);
+  // Replicas that drain in order to take a role of this pool.
+  [[nodiscard]] std::uint32_t switching_to(std::string_view pool) const;
 
   friend bool operator==(const FleetState&, const FleetState&) = default;
 };

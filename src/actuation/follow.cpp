@@ -93,6 +93,12 @@ void follow_waking(Tick& tick, Replica& replica, const Seen* seen) {
     give_up(tick, replica, fmt::format("was not awake after {:.0f} s", seconds_since(replica.since, tick.now)));
 }
 
+void follow_switch(Tick& tick, Replica& replica, const Seen* seen) {
+  if (healthy_since(seen, replica.since) && !seen->engine->switching) return tick.admit(replica, StepReason::kSwitched);
+  if (tick.now - replica.since >= tick.limits.start_deadline)
+    give_up(tick, replica, fmt::format("had no new role after {:.0f} s", seconds_since(replica.since, tick.now)));
+}
+
 void follow_health(Replica& replica, const Seen* seen) {
   if (seen == nullptr || !seen->engine || seen->engine->at < replica.since) return;
   if (seen->engine->healthy)
@@ -130,20 +136,28 @@ bool is_drained(const Tick& tick, Replica& replica, const Seen* seen) {
 // Fewer replicas are asleep than wanted. Those that start up in order to sleep do not count: they are given up for one
 // that is ready.
 bool is_wanted_asleep(const Tick& tick, const Replica& replica) {
-  const auto want = std::find_if(tick.wants.begin(), tick.wants.end(),
-                                 [&](const PoolWant& each) { return each.pool == replica.pool; });
-  if (want == tick.wants.end() || replica.revision != want->revision || replica.unhealthy_since) return false;
+  const PoolWant* const want = tick.want_of(replica.pool);
+  if (want == nullptr || replica.revision != want->revision || replica.unhealthy_since) return false;
   const auto asleep = std::count_if(tick.fleet.replicas.begin(), tick.fleet.replicas.end(), [&](const Replica& each) {
     return each.pool == replica.pool && each.stage == Stage::kAsleep;
   });
   return static_cast<std::uint64_t>(asleep) < want->asleep;
 }
 
+void learn_drain_time(PoolState& pool, core::Duration drain) {
+  constexpr int kWeight = 4;  // Of one drain: 1/4.
+  pool.drain_time = pool.drain_time ? *pool.drain_time + (drain - *pool.drain_time) / kWeight : drain;
+}
+
 void follow_drain(Tick& tick, Replica& replica, const Seen* seen) {
   follow_health(replica, seen);
-  if (is_drained(tick, replica, seen))
+  if (is_drained(tick, replica, seen)) {
+    learn_drain_time(pool_state(tick.fleet, replica.pool), tick.now - replica.since);
+    if (const PoolWant* const to = replica.switch_to.empty() ? nullptr : tick.want_of(replica.switch_to))
+      return tick.switch_role(replica, *to);
     return is_wanted_asleep(tick, replica) ? tick.sleep(replica, StepReason::kDrained)
                                            : tick.stop(replica, StepReason::kDrained);
+  }
   if (tick.now - replica.since < tick.limits.drain_deadline) return;
   tick.note(true, replica,
             fmt::format("{} is stopped although it did not drain in {:.0f} s; {}", name_of(replica),
@@ -176,6 +190,7 @@ void follow_replicas(Tick& tick) {
       case Stage::kStarting: follow_start(tick, replica, seen); break;
       case Stage::kWarming: follow_warm_up(tick, replica, seen); break;
       case Stage::kWaking: follow_waking(tick, replica, seen); break;
+      case Stage::kSwitching: follow_switch(tick, replica, seen); break;
       case Stage::kServing:
       case Stage::kAsleep: follow_health(replica, seen); break;
       case Stage::kDraining: follow_drain(tick, replica, seen); break;

@@ -2,76 +2,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
-#include <tuple>
 
+#include "actuation/census.h"
 #include "actuation/steps.h"
 #include "core/result.h"
 
 namespace penstock::actuation {
 
 namespace {
-
-using Replicas = std::vector<Replica*>;
-
-bool is_outdated(const Tick& tick, const Replica& replica, const PoolWant& want) {
-  if (want.replicas == 0) return false;  // Nothing replaces it.
-  return replica.revision != want.revision ||
-         (replica.unhealthy_since && tick.now - *replica.unhealthy_since >= tick.limits.unhealthy_time);
-}
-
-bool is_for_sleep(const Replica& replica) { return replica.stage == Stage::kAsleep || replica.to_sleep; }
-
-// The pool's replicas by role in this tick.
-struct Census {
-  Replicas fresh;             // Serving the current revision, or about to.
-  Replicas asleep;            // Asleep, or starting up in order to sleep.
-  std::size_t may_sleep = 0;  // Draining replicas that may sleep afterwards.
-  Replicas old_serving;       // To be replaced, still serving.
-  Replicas old_idle;          // To be replaced, not serving yet.
-  Replicas taken_back;        // Draining replicas that may be taken back, latest first.
-  std::size_t leaving = 0;    // Replicas of an old revision that are ending; each still holds its GPUs.
-};
-
-Census take_census(Tick& tick, const PoolWant& want) {
-  Census census;
-  for (Replica& replica : tick.fleet.replicas) {
-    if (replica.pool != want.pool || has_ended(replica.stage)) continue;
-    const bool outdated = is_outdated(tick, replica, want);
-    if (replica.stage == Stage::kDraining && !outdated && tick.limits.take_back) census.taken_back.push_back(&replica);
-    if (replica.stage == Stage::kDraining && !replica.unhealthy_since && replica.revision == want.revision)
-      ++census.may_sleep;
-    if (replica.stage == Stage::kDraining || replica.stage == Stage::kStopping)
-      census.leaving += want.replicas > 0 && replica.revision != want.revision ? 1 : 0;
-    else if (!outdated)
-      (is_for_sleep(replica) ? census.asleep : census.fresh).push_back(&replica);
-    else
-      (replica.stage == Stage::kServing ? census.old_serving : census.old_idle).push_back(&replica);
-  }
-  std::stable_sort(census.taken_back.begin(), census.taken_back.end(),
-                   [](const Replica* a, const Replica* b) { return a->since > b->since; });
-  return census;
-}
-
-// Known open requests; an unknown count is assumed to be the maximum.
-std::uint64_t open_requests(const Tick& tick, const Replica& replica) {
-  const Seen* const seen = tick.seen_of(replica.id);
-  if (seen != nullptr && seen->gateway) return seen->gateway->open_requests;
-  if (seen != nullptr && seen->engine && seen->engine->open)
-    return std::uint64_t{seen->engine->open->requests} + seen->engine->open->transfers;
-  return std::numeric_limits<std::uint64_t>::max();
-}
-
-// The first `count` in drain order; newest first among equals.
-Replicas victims(const Tick& tick, Replicas candidates, std::size_t count) {
-  const auto rank = [&](const Replica* r) {
-    const bool serves = r->stage == Stage::kServing;
-    return std::tuple{r->stage, serves ? open_requests(tick, *r) : 0, ~r->id};
-  };
-  std::sort(candidates.begin(), candidates.end(), [&](auto* a, auto* b) { return rank(a) < rank(b); });
-  candidates.resize(std::min(count, candidates.size()));
-  return candidates;
-}
 
 void give_up(Tick& tick, Replica& replica, StepReason why) {
   // Its process is not confirmed; it is stopped as soon as it is.
@@ -103,9 +41,10 @@ void forget_crashes(Tick& tick, PoolState& pool, const Replicas& fresh) {
 
 void take_back(Tick& tick, Census& census, std::size_t count) {
   for (std::size_t i = 0; i < count && i < census.taken_back.size(); ++i) {
-    tick.admit(*census.taken_back[i], StepReason::kTakenBack);
-    census.fresh.push_back(census.taken_back[i]);
-    census.may_sleep -= census.taken_back[i]->unhealthy_since ? 0 : 1;
+    Replica& replica = *census.taken_back[i];
+    census.may_sleep -= replica.unhealthy_since || !replica.switch_to.empty() ? 0 : 1;
+    tick.admit(replica, StepReason::kTakenBack);
+    census.fresh.push_back(&replica);
   }
 }
 
@@ -172,9 +111,10 @@ std::size_t room(Tick& tick, PoolState& pool, std::size_t wanted) {
 // How many are to be woken or started. Below the target these are all missing replicas; during a replacement only the
 // surge is added. `old`: replicas that are to be replaced and still stay.
 std::size_t missing_to_serve(const Tick& tick, const PoolWant& want, const Census& census, std::size_t old) {
-  if (census.fresh.size() >= want.replicas) return 0;
-  const std::size_t missing = want.replicas - census.fresh.size();
-  const std::size_t staying = census.fresh.size() + old;
+  const std::size_t coming = census.fresh.size() + census.expected;
+  if (coming >= want.replicas) return 0;
+  const std::size_t missing = want.replicas - coming;
+  const std::size_t staying = coming + old;
   const std::size_t below = want.replicas > staying ? want.replicas - staying : 0;
   const std::size_t most = std::size_t{want.replicas} + tick.limits.surge;
   const std::size_t surge = most > staying + census.leaving ? most - staying - census.leaving : 0;
@@ -217,7 +157,7 @@ void level_pool(Tick& tick, const PoolWant& want) {
     return;
   }
   if (pool.start_after && tick.now < *pool.start_after) return;
-  const bool replaces = census.fresh.size() + old >= want.replicas;
+  const bool replaces = census.fresh.size() + census.expected + old >= want.replicas;
   const StepReason why = replaces           ? StepReason::kReplacesOutdated
                          : pool.crashes > 0 ? StepReason::kReplacesFailed
                                             : StepReason::kBelowTarget;

@@ -23,11 +23,13 @@ struct Tick {
     result.notes.push_back({warning, replica.id, replica.pool, std::move(text)});
   }
 
+  [[nodiscard]] const PoolWant* want_of(std::string_view pool) const;
   void enter(Replica& replica, Stage stage) const;
   void admit(Replica& replica, StepReason why);
   void drain(Replica& replica, StepReason why);
   void sleep(Replica& replica, StepReason why);
   void wake(Replica& replica, StepReason why);
+  void switch_role(Replica& replica, const PoolWant& to);
   void stop(Replica& replica, StepReason why);
 };
 
@@ -38,6 +40,10 @@ core::Instant count_crash(PoolState& pool, const Limits& limits, core::Instant n
 
 // Advances each replica by its observation and deadlines.
 void follow_replicas(Tick& tick);
+// Ends switches that are not needed any more or take too long; the replicas go on draining.
+void review_switches(Tick& tick);
+// Lets replicas that one pool does not need take the role of another that lacks some.
+void switch_roles(Tick& tick);
 // Brings one pool to its target.
 void level_pool(Tick& tick, const PoolWant& want);
 

@@ -106,6 +106,7 @@ options::Table table_of(EngineSetup& setup) {
   table.group("Life");
   configuration::add_start_up(table, server.start_up);
   configuration::add_wake_time(table, server.wake_time);
+  configuration::add_switch_time(table, server.switch_time);
   table.add({"", "--speed", "run the time of the engine this many times faster"}, number(server.speed, 1e-3, 1e5))
       .placeholder("FACTOR");
   table.add({"", "--drain-timeout", "how long requests may take to end after SIGTERM"}, duration(server.drain_timeout));

@@ -36,6 +36,7 @@
 #include "replay/setup.h"
 #include "report/decision_log.h"
 #include "report/format.h"
+#include "signals/role_switch.h"
 
 namespace penstock::cli {
 namespace {
@@ -91,6 +92,7 @@ std::vector<std::string> engine_arguments(const simulation::RunOptions& run, sim
   configuration::add_engine(table, pool.engine, pool.step_time_model);
   configuration::add_start_up(table, pool.start_up);
   configuration::add_wake_time(table, pool.wake_time);
+  configuration::add_switch_time(table, pool.switch_time);
   configuration::add_kv_transfer(table, bytes_per_token, bytes_per_s);
   std::vector<std::string> words = {"--model-name", model, "--role", to_string(pool.role)};
   for (std::string& word : as_flags(table)) words.push_back(std::move(word));
@@ -112,16 +114,20 @@ core::Result<controller::LocalFleetOptions> fleet_options(const PlanOptions& dae
   made.log_folder = folder / "logs";
   made.dies_with_us = daemon.bind_engines;
   made.ports = daemon.ports;
-  for (const PlannedDeployment& deployment : deployments)
-    for (const simulation::PoolSpec& pool : deployment.run.pools) {
+  for (const PlannedDeployment& deployment : deployments) {
+    const std::vector<simulation::PoolSpec>& pools = deployment.run.pools;
+    for (std::size_t i = 0; i < pools.size(); ++i) {
       controller::LocalPool local;
-      local.name = pool.name;
-      local.role = pool.role;
+      local.name = pools[i].name;
+      local.role = pools[i].role;
       local.model = deployment.run.model.empty() ? "penstock-sim" : deployment.run.model;
-      local.arguments = engine_arguments(deployment.run, pool, local.model);
+      local.arguments = engine_arguments(deployment.run, pools[i], local.model);
+      if (const auto partner = signals::switch_partner(pools, i))
+        local.role_switch = {pools[*partner].name, pools[i].switch_time, pools[i].start_up};
       for (std::string& argument : log_arguments(configuration.log)) local.arguments.push_back(std::move(argument));
       made.pools.push_back(std::move(local));
     }
+  }
   return made;
 }
 
@@ -182,14 +188,18 @@ tl::expected<Parsed, int> read_options(const Arguments& arguments, PlanOptions& 
   if (plan.acts.value_or(false) && plan.engines == EngineHost::kOthers)
     return tl::make_unexpected(report_error(
         {core::ErrorCode::kInvalidInput, "--mode", "can act on --engines local and --engines kubernetes only", {}}));
+  const auto needs_local = [](const char* flag, const char* why) {
+    return tl::make_unexpected(report_error({core::ErrorCode::kInvalidInput, flag, why, {}}));
+  };
   for (const configuration::Configuration& made : configuration::configurations_of(loaded.made))
-    for (const simulation::PoolSpec& pool : made.run.pools)
+    for (const simulation::PoolSpec& pool : made.run.pools) {
       if (pool.min_asleep > 0 && plan.engines == EngineHost::kKubernetes)
-        return tl::make_unexpected(
-            report_error({core::ErrorCode::kInvalidInput,
-                          "--asleep",
-                          "needs --engines local: the scale of an object of Kubernetes has no replicas that are asleep",
-                          {}}));
+        return needs_local(
+            "--asleep", "needs --engines local: the scale of an object of Kubernetes has no replicas that are asleep");
+      if (pool.switch_time > core::Duration{} && plan.engines != EngineHost::kLocal)
+        return needs_local("--switch-time",
+                           "needs --engines local: the planner does not change the roles of engines that others run");
+    }
   if (const auto resolved = resolve_gateway(plan); !resolved)
     return tl::make_unexpected(report_error(resolved.error()));
   return parsed;

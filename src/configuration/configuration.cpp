@@ -10,6 +10,7 @@
 #include "engine/kv_memory.h"
 #include "engine/step_time_models.h"
 #include "planner/policy.h"
+#include "signals/role_switch.h"
 
 namespace penstock::configuration {
 namespace {
@@ -166,6 +167,23 @@ void settle_bounds(simulation::PoolSpec& pool, const std::string& prefix, Readin
     reading.report(replicas, fmt::format("must be at most max_replicas ({}), is {}", pool.max_replicas, pool.replicas));
 }
 
+// Only one prefill and one decode pool of equal replicas exchange them.
+void check_switches(const Configuration& made, Reading& reading) {
+  for (std::size_t i = 0; i < made.run.pools.size(); ++i) {
+    const simulation::PoolSpec& pool = made.run.pools[i];
+    if (pool.switch_time <= core::Duration{}) continue;
+    const std::string path = path_in_pool(reading, prefix_of_pool(i), "switch_time");
+    if (!signals::switch_partner(made.run.pools, i))
+      return reading.report(path, "needs one prefill and one decode pool with the same number of GPUs per replica",
+                            "leave it out, or give --pool role=prefill --pool role=decode");
+    if (pool.switch_time >= pool.start_up)
+      return reading.report(path,
+                            fmt::format("must be shorter than start_up ({}), is {}", format_duration(pool.start_up),
+                                        format_duration(pool.switch_time)),
+                            "leave it out, because a start is faster");
+  }
+}
+
 void check_blocks(const Configuration& made, Reading& reading) {
   const std::uint32_t block = made.run.pools.front().engine.block_tokens;
   for (std::size_t i = 1; i < made.run.pools.size(); ++i)
@@ -270,6 +288,7 @@ void settle(Configuration& made, Reading& reading) {
                      path_in_pool(reading, prefix_of_pool(i), "engine.kv_blocks"), reading);
   }
   check_blocks(made, reading);
+  check_switches(made, reading);
   check_targets(made, reading);
   check_outputs(made.output, reading);
 }

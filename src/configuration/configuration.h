@@ -206,6 +206,7 @@ void add_pool(options::Table& table, simulation::PoolSpec& pool);
 void add_engine(options::Table& table, engine::EngineConfig& engine, std::string& step_time_model);
 void add_start_up(options::Table& table, core::Duration& start_up);
 void add_wake_time(options::Table& table, core::Duration& wake_time);
+void add_switch_time(options::Table& table, core::Duration& switch_time);
 void add_kv_transfer(options::Table& table, double& bytes_per_token, double& bytes_per_s);
 void add_seed(options::Table& table, std::uint64_t& seed);
 void add_traces(options::Table& table, TraceOptions& traces);

@@ -112,6 +112,17 @@ TEST(Configuration, ContradictionsNameTheirPlace) {
       {"", {{"--replicas", "1"}, {"--min-replicas", "2"}}, "--replicas: must be at least min_replicas (2), is 1\n"},
       {"asleep: 4\n", {}, "p.yaml:1:9: asleep: needs wake_time above 0s, the time to wake a replica\n"},
       {"max_replicas: 8\n", {{"--replicas", "9"}}, "--replicas: must be at most max_replicas (8), is 9\n"},
+      {"switch_time: 5s\n",
+       {},
+       "p.yaml:1:14: switch_time: needs one prefill and one decode pool with the same number of GPUs per replica; "
+       "leave it out, or give --pool role=prefill --pool role=decode\n"},
+      {"pools:\n  - {role: prefill, gpus: 2, switch_time: 5s}\n  - {role: decode}\n",
+       {},
+       "p.yaml:2:43: pools[0].switch_time: needs one prefill and one decode pool with the same number of GPUs per "
+       "replica; leave it out, or give --pool role=prefill --pool role=decode\n"},
+      {"pools:\n  - {role: prefill}\n  - {role: decode}\n",
+       {{"--switch-time", "3m"}},
+       "--switch-time: must be shorter than start_up (120s), is 180s; leave it out, because a start is faster\n"},
       {"", {{"--from", "2h"}, {"--to", "1h"}}, "--to: must be later than from (2h), is 1h\n"},
       {"", {{"--slo", "ttft=0s"}}, "--slo ttft: must be longer than 0, is '0s'\n"},
       {"slo: {itl: 0}\n", {}, "p.yaml:1:12: slo.itl: must be longer than 0, is '0'\n"},

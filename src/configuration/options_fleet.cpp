@@ -88,6 +88,13 @@ void add_wake_time(Table& table, core::Duration& wake_time) {
             duration(wake_time));
 }
 
+void add_switch_time(Table& table, core::Duration& switch_time) {
+  table.add({"switch_time", "--switch-time",
+             "from the drain of a prefill replica until it serves as a decode replica, or the reverse; 0s: roles are "
+             "fixed"},
+            duration(switch_time));
+}
+
 void add_pool(Table& table, simulation::PoolSpec& pool) {
   table.group("Fleet");
   table.add({"replicas", "--replicas", "replicas that are ready at the start"}, count(pool.replicas, 1, kReplicasMax));
@@ -113,6 +120,7 @@ void add_pool(Table& table, simulation::PoolSpec& pool) {
             "replicas that are kept asleep beside the target, within max_replicas; growth wakes them first"},
            count(pool.min_asleep, 0, kReplicasMax))
       .reloadable();
+  add_switch_time(table, pool.switch_time);
 }
 
 void add_engine(Table& table, engine::EngineConfig& engine, std::string& step_time_model) {

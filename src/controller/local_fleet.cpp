@@ -54,13 +54,43 @@ connect::ReplicaTraffic traffic_of(actuation::Stage stage) {
   }
 }
 
+std::string log_file(const LocalFleetOptions& options, const std::string& pool, std::uint32_t replica) {
+  return fmt::format("{}/{}-{}.log", options.log_folder, pool, replica);
+}
+
+// The last line of its log. A replica that changed its role has the log of the pool in which it started.
+std::string last_log_line(const LocalFleetOptions& options, const actuation::Replica& replica) {
+  std::string line = connect::last_line(log_file(options, replica.pool, replica.id));
+  for (std::size_t i = 0; i < options.pools.size() && line.empty(); ++i)
+    line = connect::last_line(log_file(options, options.pools[i].name, replica.id));
+  return line;
+}
+
+void log_stages(logging::Log& log, const actuation::FleetState& before, const actuation::FleetState& after) {
+  for (const actuation::Replica& replica : after.replicas) {
+    const actuation::Replica* was = before.find(replica.id);
+    if (was != nullptr && was->stage == replica.stage) continue;
+    log.write(logging::Event::kReplicaState, {{"pool", replica.pool},
+                                              {"replica", actuation::name_of(replica)},
+                                              {"from", was == nullptr ? "" : actuation::to_string(was->stage)},
+                                              {"to", actuation::to_string(replica.stage)}});
+  }
+}
+
 }  // namespace
+
+std::size_t pool_of(const LocalFleetOptions& options, const actuation::Replica& replica) {
+  const auto found = std::find_if(options.pools.begin(), options.pools.end(),
+                                  [&](const LocalPool& pool) { return pool.name == replica.pool; });
+  return static_cast<std::size_t>(found - options.pools.begin());
+}
 
 LocalFleet::LocalFleet(net::Loop& loop, net::Client& client, logging::Log& log, LocalFleetOptions options)
     : loop_(loop), client_(client), options_(std::move(options)), events_(log), watch_(loop, client, events_) {
   for (const LocalPool& pool : options_.pools) {
     actuation::PoolWant want;
     want.pool = pool.name;
+    want.role_switch = pool.role_switch;
     for (const std::string& argument : pool.arguments) want.revision += argument + " ";
     wants_.push_back(std::move(want));
     actions_failed_.push_back(0);
@@ -100,15 +130,11 @@ core::Result<std::unique_ptr<LocalFleet>> LocalFleet::open(net::Loop& loop, net:
       }
     }
     for (actuation::PoolWant& want : fleet->wants_)
-      want.replicas = static_cast<std::uint32_t>(
-          std::count_if(fleet->state_.replicas.begin(), fleet->state_.replicas.end(), [&](const auto& replica) {
-            return replica.pool == want.pool && replica.stage <= actuation::Stage::kServing && !replica.to_sleep;
-          }));
-    for (actuation::PoolWant& want : fleet->wants_)
-      want.asleep = static_cast<std::uint32_t>(
-          std::count_if(fleet->state_.replicas.begin(), fleet->state_.replicas.end(), [&](const auto& replica) {
-            return replica.pool == want.pool && actuation::observed(replica) == signals::ReplicaState::kAsleep;
-          }));
+      for (const actuation::Replica& replica : fleet->state_.replicas) {
+        if (replica.pool != want.pool) continue;
+        want.replicas += replica.stage <= actuation::Stage::kServing && !replica.to_sleep ? 1 : 0;
+        want.asleep += actuation::observed(replica) == signals::ReplicaState::kAsleep ? 1 : 0;
+      }
     for (const actuation::Step& step : actuation::resume(fleet->state_)) fleet->run(step);
   }
   fleet->timers_.push_back(loop.every(kTick, [raw = fleet.get()] { raw->advance(); }));
@@ -139,18 +165,8 @@ bool LocalFleet::is_known(std::uint32_t id) const {
   return replica != nullptr && !actuation::has_ended(replica->stage);
 }
 
-std::size_t LocalFleet::pool_of(const actuation::Replica& replica) const {
-  const auto found = std::find_if(options_.pools.begin(), options_.pools.end(),
-                                  [&](const LocalPool& pool) { return pool.name == replica.pool; });
-  return static_cast<std::size_t>(found - options_.pools.begin());
-}
-
 std::string LocalFleet::url_of(const actuation::Replica& replica) const {
   return replica.ports.empty() ? std::string{} : fmt::format("http://127.0.0.1:{}", replica.ports.front());
-}
-
-std::string LocalFleet::log_file(const actuation::Replica& replica) const {
-  return options_.log_folder + "/" + actuation::name_of(replica) + ".log";
 }
 
 void LocalFleet::report(bool warning, const std::string& pool, const std::string& text) {
@@ -178,7 +194,7 @@ void LocalFleet::reap() {
   for (const connect::Ended& ended : host_.reap())
     for (const actuation::Replica& replica : state_.replicas) {
       if (replica.process != ended.process || actuation::has_ended(replica.stage)) continue;
-      const std::string line = connect::last_line(log_file(replica));
+      const std::string line = last_log_line(options_, replica);
       const std::string cause = connect::describe(ended);
       reports_[replica.id].gone = true;
       reports_[replica.id].end_cause = cause + (line.empty() ? "" : ": " + line);
@@ -203,8 +219,9 @@ void LocalFleet::request_info() {
           seen.at = loop_.now();
           found->second.engine = seen;
           if (answer && answer->status == 200) store_info(id, answer->body);
-          if (controls != found->second.controls || found->second.controlled) found->second.engine->asleep = true;
-          control_sleep(id);
+          if (controls != found->second.controls || found->second.controlled)
+            found->second.engine->asleep = found->second.engine->switching = true;
+          control(id);
         });
   }
 }
@@ -222,6 +239,9 @@ void LocalFleet::store_info(std::uint32_t id, const std::string& info) {
         actuation::OpenWork{static_cast<std::uint32_t>(*requests), static_cast<std::uint32_t>(*transfers)};
   const auto sleeping = read.find("is_sleeping");
   reports.engine->asleep = sleeping != read.end() && sleeping->is_boolean() && sleeping->get<bool>();
+  reports.role = text_in(read, "role").value_or("");
+  const std::size_t pool = pool_of(options_, *state_.find(id));
+  reports.engine->switching = pool == options_.pools.size() || reports.role != to_string(options_.pools[pool].role);
   const auto fpm = text_in(read, "fpm_endpoint");
   reports.fpm = fpm ? std::vector{*fpm} : std::vector<std::string>{};
   reports.kv_events_endpoint = text_in(read, "kv_events_endpoint").value_or("");
@@ -264,7 +284,7 @@ void LocalFleet::advance() {
   }
   save();
   for (const actuation::Step& step : next.steps) run(step);
-  log_stages(before);
+  log_stages(events_.log(), before, state_);
   write_replicas();
   save();
   std::erase_if(reports_, [this](const auto& each) { return !is_known(each.first); });
@@ -277,18 +297,6 @@ void LocalFleet::advance() {
   const bool none_left = std::all_of(state_.replicas.begin(), state_.replicas.end(),
                                      [](const auto& replica) { return actuation::has_ended(replica.stage); });
   if (on_stopped_ && none_left) std::exchange(on_stopped_, nullptr)();
-}
-
-void LocalFleet::log_stages(const actuation::FleetState& before) {
-  for (const actuation::Replica& replica : state_.replicas) {
-    const actuation::Replica* was = before.find(replica.id);
-    if (was != nullptr && was->stage == replica.stage) continue;
-    events_.log().write(logging::Event::kReplicaState,
-                        {{"pool", replica.pool},
-                         {"replica", actuation::name_of(replica)},
-                         {"from", was == nullptr ? "" : actuation::to_string(was->stage)},
-                         {"to", actuation::to_string(replica.stage)}});
-  }
 }
 
 void LocalFleet::run(const actuation::Step& step) {
@@ -309,7 +317,8 @@ void LocalFleet::run(const actuation::Step& step) {
     case actuation::StepKind::kDrain: return;
     // After a restart the state of the engine is unknown, and its first report decides.
     case actuation::StepKind::kSleep:
-    case actuation::StepKind::kWake: return control_sleep(step.replica);
+    case actuation::StepKind::kWake:
+    case actuation::StepKind::kSwitch: return control(step.replica);
   }
 }
 
@@ -321,7 +330,7 @@ void LocalFleet::start(std::uint32_t id) {
   };
   // The previous planner started it, and was killed before it recorded that.
   if (replica->process) return actuation::started(state_, id, *replica->process, loop_.now());
-  const std::size_t pool = pool_of(*replica);
+  const std::size_t pool = pool_of(options_, *replica);
   if (pool == options_.pools.size()) return fail("its pool is not configured any more");
   while (replica->ports.size() < kPorts) {
     if (!actuation::reserve_port(state_, id, options_.ports, connect::is_port_free)) {
@@ -339,7 +348,7 @@ void LocalFleet::start(std::uint32_t id) {
     command.argv.push_back(flag);
     command.argv.push_back(value);
   }
-  command.log_file = log_file(*replica);
+  command.log_file = log_file(options_, replica->pool, replica->id);
   command.mark = mark_of(options_.state_file, *replica);
   command.dies_with_us = options_.dies_with_us;
   const auto process = host_.start(command);
@@ -355,7 +364,7 @@ void LocalFleet::start(std::uint32_t id) {
 
 void LocalFleet::warm_up(std::uint32_t id) {
   const actuation::Replica* replica = state_.find(id);
-  const std::size_t pool = pool_of(*replica);
+  const std::size_t pool = pool_of(options_, *replica);
   if (pool == options_.pools.size() || replica->ports.empty()) return;
   const LocalPool& of = options_.pools[pool];
   std::vector<actuation::HotPrefix> prefixes;
@@ -425,7 +434,7 @@ void LocalFleet::write_replicas() {
     // The gateway need not know of replicas that are asleep or wake up: they are as new to it as those that start.
     const bool listens = replica.stage == actuation::Stage::kWarming || replica.stage == actuation::Stage::kServing ||
                          replica.stage == actuation::Stage::kDraining;
-    const std::size_t pool = pool_of(replica);
+    const std::size_t pool = pool_of(options_, replica);
     if (!listens || pool == options_.pools.size()) continue;
     const Reports& reports = reports_[replica.id];
     connect::ReplicaEntry entry;
@@ -454,6 +463,7 @@ void LocalFleet::fill(std::size_t pool, signals::PoolObservation& seen) const {
   seen.target_replicas = wants_[pool].replicas;
   seen.asleep_target = wants_[pool].asleep;
   seen.actions_failed_total = actions_failed_[pool];
+  seen.switching = state_.switching_to(options_.pools[pool].name);
   add_replicas(replicas(pool), seen);
 }
 

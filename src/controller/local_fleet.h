@@ -28,6 +28,7 @@ struct LocalPool {
   signals::Role role = signals::Role::kAggregated;
   std::string model = "penstock-sim";
   std::vector<std::string> arguments;  // For `penstock engine`, without ports and id.
+  std::optional<actuation::RoleSwitch> role_switch{};
 };
 
 struct LocalFleetOptions {
@@ -41,6 +42,9 @@ struct LocalFleetOptions {
   actuation::Limits limits;
   actuation::WarmUpOptions warm_up;
 };
+
+// Index of the pool that is configured for the replica; the number of pools if none is.
+[[nodiscard]] std::size_t pool_of(const LocalFleetOptions& options, const actuation::Replica& replica);
 
 // Lives on one loop; advances a few times a second. A planner that is started again continues from the state file: it
 // adopts the processes that still run. The state file is locked, so that one planner at a time uses it. Destroying the
@@ -89,9 +93,10 @@ class LocalFleet final : public Fleet {
     std::string kv_events_endpoint;
     std::uint32_t block_tokens = 0;
     std::uint64_t kv_blocks = 0;
+    std::string role;  // As the engine reports it.
     bool gone = false, in_flight = false;
-    // Requests to sleep and to wake up follow each other. What the engine reported before the end of one may be
-    // outdated, so that a report counts only if no request has begun or ended since it was requested.
+    // Requests to sleep, to wake up and to change the role follow each other. What the engine reported before the end
+    // of one may be outdated, so that a report counts only if no request has begun or ended since it was requested.
     std::uint32_t controls = 0;     // Begun and ended requests.
     bool controlled = false;        // One is in flight.
     core::Instant controlled_at{};  // When the last one began.
@@ -102,20 +107,18 @@ class LocalFleet final : public Fleet {
   void request_info();
   void store_info(std::uint32_t replica, const std::string& info);
   [[nodiscard]] std::vector<actuation::Seen> observe() const;
-  void log_stages(const actuation::FleetState& before);
   void run(const actuation::Step& step);
   void start(std::uint32_t id);
   void warm_up(std::uint32_t id);
   void send_prompt(std::uint32_t id, std::string path, std::string body);
   void send_prefixes(std::uint32_t id);
   void send_signal(std::uint32_t id, int number);
-  void control_sleep(std::uint32_t id);
+  // Requests what the stage of the replica needs and its engine has not reported.
+  void control(std::uint32_t id);
   void report(bool warning, const std::string& pool, const std::string& text);
   void save();
   void write_replicas();
   void report_write(std::string& failure, const core::Result<void>& done);
-  [[nodiscard]] std::size_t pool_of(const actuation::Replica& replica) const;
-  [[nodiscard]] std::string log_file(const actuation::Replica& replica) const;
   [[nodiscard]] bool is_known(std::uint32_t id) const;
 
   net::Loop& loop_;

@@ -23,6 +23,7 @@ import http.server, json, os, sys
 folder = os.path.dirname(os.path.abspath(__file__))
 port = int(sys.argv[sys.argv.index("--port") + 1])
 sleeping = False
+role = sys.argv[sys.argv.index("--role") + 1] if "--role" in sys.argv else "aggregated"
 class Handler(http.server.BaseHTTPRequestHandler):
     def answer(self, body):
         self.send_response(200)
@@ -32,14 +33,19 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         info = open(os.path.join(folder, "info.json"), "rb").read()
         info = info.replace(b"{", b'{"is_sleeping":true,' if sleeping else b'{"is_sleeping":false,', 1)
+        info = info.replace(b"{", b'{"role":"' + role.encode() + b'",', 1)
         self.answer(info if "info" in self.path else b"")
     def do_POST(self):
-        global sleeping
+        global sleeping, role
         body = self.rfile.read(int(self.headers["Content-Length"] or 0))
         if self.path.startswith("/sleep") and os.path.exists(os.path.join(folder, "refuses")):
             return self.send_error(500)
         if self.path.startswith("/sleep") or self.path == "/wake_up":
             sleeping = self.path.startswith("/sleep")
+        if self.path == "/pd_role_switch" and os.path.exists(os.path.join(folder, "refuses")):
+            return self.send_error(400)
+        if self.path == "/pd_role_switch":
+            role = json.loads(body)["new_role"]
         with open(os.path.join(folder, "prompts"), "ab") as file:
             file.write(self.path.encode() + b" " + body + b"\n")
         self.answer(b"{}")
@@ -203,6 +209,41 @@ TEST_F(LocalFleetTest, ARestartedPlannerKnowsTheReplicasAsleepAndWakesThem) {
   fleet->set_asleep(0, 0);
   EXPECT_TRUE(run_until(loop, [&] { return fleet->state().find(sleeper)->stage == Stage::kServing; })) << event_text();
   EXPECT_EQ(fleet->state().replicas.size(), 2U);
+}
+
+TEST_F(LocalFleetTest, AReplicaThatOnePoolDoesNotNeedServesInTheOtherOneWithItsNewRole) {
+  options.pools.resize(2);
+  const signals::Role roles[] = {signals::Role::kPrefill, signals::Role::kDecode};
+  for (std::size_t i = 0; i < 2; ++i) {
+    options.pools[i].role = roles[i];
+    options.pools[i].name = to_string(roles[i]);
+    options.pools[i].arguments = {"--role", to_string(roles[i])};
+    options.pools[i].role_switch = actuation::RoleSwitch{to_string(roles[1 - i]), 1s, 60s};
+  }
+  open();
+  fleet->set_target(0, 2);
+  fleet->set_target(1, 1);
+  const auto serving = [&](const std::string& pool) {
+    return std::count_if(fleet->state().replicas.begin(), fleet->state().replicas.end(),
+                         [&](const auto& replica) { return replica.pool == pool && replica.stage == Stage::kServing; });
+  };
+  EXPECT_TRUE(run_until(loop, [&] { return serving("prefill") == 2 && serving("decode") == 1; })) << event_text();
+  write("refuses", "");
+  fleet->set_target(0, 1);
+  fleet->set_target(1, 2);
+  const std::uint32_t id = run_until_some(Stage::kSwitching);
+  EXPECT_TRUE(run_until(loop, [&] { return has_event("could not change its role: status 400"); })) << event_text();
+  EXPECT_EQ(fleet->state().find(id)->pool, "decode");
+  std::filesystem::remove(folder / "refuses");
+  EXPECT_TRUE(run_until(loop, [&] { return serving("decode") == 2; })) << event_text();
+  EXPECT_NE(read("prompts").find("/pd_role_switch {\"new_role\":\"decode\"}"), std::string::npos);
+  EXPECT_EQ(fleet->state().replicas.size(), 3U);  // None was started.
+  const auto listed = connect::load_replicas(options.replicas_file);
+  ASSERT_TRUE(listed);
+  for (const connect::ReplicaEntry& entry : *listed)
+    if (entry.id == "decode-" + std::to_string(id)) {
+      EXPECT_EQ(entry.role, signals::Role::kDecode);
+    }
 }
 
 TEST_F(LocalFleetTest, ARequestToSleepThatFailsIsReportedAndRepeated) {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/result.h"
+#include "signals/role_switch.h"
 
 namespace penstock::decision {
 namespace {
@@ -15,6 +16,23 @@ namespace {
 std::uint32_t asleep_within(const signals::PoolObservation& pool, std::uint32_t target, std::uint32_t proposed) {
   if (pool.wake_time <= core::Duration{} || target >= pool.max_replicas) return 0;
   return std::min(std::max(proposed, pool.min_asleep), pool.max_replicas - target);
+}
+
+// Replicas of the partner that a growing pool can have without a start: those that it does not need any more, and those
+// that drain.
+std::uint32_t switches(const signals::Observation& observation, const Decision& decision, std::size_t index) {
+  const auto partner = signals::switch_partner(observation.pools, index);
+  if (!partner) return 0;
+  const auto target = [&](std::size_t pool) {
+    const signals::PoolObservation& bounds = observation.pools[pool];
+    return std::clamp(decision.pools[pool].target, bounds.min_replicas, bounds.max_replicas);
+  };
+  const signals::PoolObservation& to = observation.pools[index];
+  const signals::PoolObservation& from = observation.pools[*partner];
+  const std::uint32_t grows = target(index) - std::min(target(index), to.target_replicas);
+  const std::uint32_t shrinks = from.target_replicas - std::min(target(*partner), from.target_replicas);
+  const std::uint32_t draining = from.draining - std::min(from.draining, to.switching);
+  return std::min(grows, shrinks + draining);
 }
 
 // The final decision on one pool, after the bounds of the pool and a possible refusal.
@@ -37,6 +55,8 @@ Tick DecisionLoop::tick(const signals::Observation& observation, const SetTarget
   pools_.resize(decision.pools.size());
   for (std::size_t index = 0; index < decision.pools.size(); ++index) {
     const signals::PoolObservation& bounds = observation.pools[index];
+    if (const std::uint32_t from_partner = switches(observation, decision, index))
+      decision.pools[index].evidence.push_back({"role_switches", static_cast<double>(from_partner), "replicas"});
     PoolDecision pool = decision.pools[index];
     pool.current = bounds.target_replicas;
     pool.target = std::clamp(pool.target, bounds.min_replicas, bounds.max_replicas);

@@ -99,8 +99,9 @@ struct RunResult {
   std::string router;
   std::uint32_t replicas = 0;  // At the start.
   std::uint32_t peak_replicas = 0;
-  double mean_replicas = 0.0;  // Mean over time of the replicas that were started and not stopped, nor asleep.
-  double mean_asleep = 0.0;    // Mean over time of the replicas asleep.
+  double mean_replicas = 0.0;       // Mean over time of the replicas that were started and not stopped, nor asleep.
+  double mean_asleep = 0.0;         // Mean over time of the replicas asleep.
+  std::uint64_t role_switches = 0;  // Replicas that changed between prefill and decode.
   std::uint64_t requests = 0, completed = 0, failed = 0;
   std::vector<FailureCount> failures;
   double slo_attainment = 0.0;   // Share of all requests; a failed request missed its SLO.

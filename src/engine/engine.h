@@ -106,8 +106,8 @@ class Engine {
   void clear_token_gaps() { token_gaps_.clear(); }
 
   // With hold_prefilled(), a completed request keeps its blocks until release_held(), because its KV is being
-  // transferred.
-  void hold_prefilled() { hold_ = true; }
+  // transferred. It may change while the engine is idle.
+  void hold_prefilled(bool holds = true) { hold_ = holds; }
   void release_held(std::uint32_t request, core::Instant now);
 
   // Fault injection. slow_down() multiplies the time of every iteration that begins later. After hang(), no iteration

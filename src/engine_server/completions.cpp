@@ -28,6 +28,32 @@ std::int8_t priority_of(const api::InferenceRequest& request) {
   return static_cast<std::int8_t>(-std::clamp(request.priority.value_or(0), -127, 127));
 }
 
+std::optional<api::ApiError> fault_of(const api::InferenceRequest& request, std::string_view model) {
+  if (!request.model.empty() && request.model != model)
+    return api::ApiError{404, "invalid_request_error", "model_not_found",
+                         fmt::format("The model `{}` does not exist.", request.model.substr(0, 200)), "model"};
+  if (request.choices != 1)
+    return api::ApiError{400, "invalid_request_error", {}, "n: must be 1, this engine gives one answer", "n"};
+  if (request.max_tokens == 0U)
+    return api::ApiError{400, "invalid_request_error", {}, "max_tokens: must be at least 1", "max_tokens"};
+  return std::nullopt;
+}
+
+AnswerShape shape_of(const net::Exchange& exchange, const api::InferenceRequest& request, const ServerOptions& options,
+                     std::uint64_t key) {
+  AnswerShape shape;
+  shape.frame.chat = request.endpoint == api::Endpoint::kChatCompletions;
+  const std::string id = fmt::format("{}-{:x}", options.id, key);
+  const std::string_view given = exchange.head().field("x-request-id");
+  shape.request_id = given.empty() || given.size() > kRequestIdMax ? id : std::string{given};
+  shape.frame.id = (shape.frame.chat ? "chatcmpl-" : "cmpl-") + shape.request_id;
+  shape.frame.model = options.model_name;
+  shape.frame.created = unix_time();
+  shape.stream = request.stream;
+  shape.include_usage = request.include_usage;
+  return shape;
+}
+
 }  // namespace
 
 bool EngineServer::is_faulty() {
@@ -52,6 +78,9 @@ void EngineServer::answer_completion(net::Exchange& exchange, api::Endpoint endp
   if (state_ == ServerState::kDraining)
     return refuse_for_now(exchange, {503, "service_unavailable_error", "draining", "the engine is shutting down", {}},
                           kRetryAfter);
+  if (role_switch_.is_switching())
+    return refuse_for_now(exchange, {503, "service_unavailable_error", "switching", "the engine changes its role", {}},
+                          kRetryAfter);
   if (is_faulty()) {
     // A hung engine does not react.
     if (options_.fault != Fault::kGarbage) return;
@@ -68,7 +97,7 @@ void EngineServer::answer_completion(net::Exchange& exchange, api::Endpoint endp
                              where.empty() ? read.error().what : where + ": " + read.error().what,
                              where});
   }
-  if (auto fault = fault_of(request_)) return refuse(exchange, *fault);
+  if (auto fault = fault_of(request_, options_.model_name)) return refuse(exchange, *fault);
   api::KvTransfer transfer;
   if (!request_.kv_transfer_params.empty()) {
     auto read = api::read_kv_transfer(request_.kv_transfer_params);
@@ -84,7 +113,8 @@ void EngineServer::answer_completion(net::Exchange& exchange, api::Endpoint endp
 
   const std::uint64_t key = next_key_++;
   const core::Instant arrived = engine_.time_at(exchange.received_at());
-  auto answer = std::make_unique<LiveAnswer>(exchange, shape_of(exchange, request_), [this, key] { on_gone(key); });
+  auto answer = std::make_unique<LiveAnswer>(exchange, shape_of(exchange, request_, options_, key),
+                                             [this, key] { on_gone(key); });
   if (sleep_mode_.is_awake()) return serve(std::move(answer), std::move(transfer), key, arrived);
   sleep_mode_.hold(key, {std::exchange(request_, {}), std::move(transfer), arrived, std::move(answer)});
 }
@@ -107,31 +137,6 @@ void EngineServer::abort_open() {
   }
   for (auto& [key, pull] : std::exchange(pulls_, {}))
     pull->answer->refuse({503, "service_unavailable_error", "asleep", "the engine goes to sleep", {}});
-}
-
-std::optional<api::ApiError> EngineServer::fault_of(const api::InferenceRequest& request) const {
-  if (!request.model.empty() && request.model != options_.model_name)
-    return api::ApiError{404, "invalid_request_error", "model_not_found",
-                         fmt::format("The model `{}` does not exist.", request.model.substr(0, 200)), "model"};
-  if (request.choices != 1)
-    return api::ApiError{400, "invalid_request_error", {}, "n: must be 1, this engine gives one answer", "n"};
-  if (request.max_tokens == 0U)
-    return api::ApiError{400, "invalid_request_error", {}, "max_tokens: must be at least 1", "max_tokens"};
-  return std::nullopt;
-}
-
-AnswerShape EngineServer::shape_of(const net::Exchange& exchange, const api::InferenceRequest& request) {
-  AnswerShape shape;
-  shape.frame.chat = request.endpoint == api::Endpoint::kChatCompletions;
-  const std::string id = fmt::format("{}-{:x}", options_.id, next_key_ - 1);
-  const std::string_view given = exchange.head().field("x-request-id");
-  shape.request_id = given.empty() || given.size() > kRequestIdMax ? id : std::string{given};
-  shape.frame.id = (shape.frame.chat ? "chatcmpl-" : "cmpl-") + shape.request_id;
-  shape.frame.model = options_.model_name;
-  shape.frame.created = unix_time();
-  shape.stream = request.stream;
-  shape.include_usage = request.include_usage;
-  return shape;
 }
 
 void EngineServer::begin(const api::InferenceRequest& request, std::unique_ptr<LiveAnswer> answer, std::uint64_t key,

@@ -70,7 +70,8 @@ ServerInfo EngineServer::info() const {
 
 void EngineServer::answer_document(net::Exchange& exchange) {
   const std::string_view path = exchange.head().path(), method = exchange.head().method;
-  const bool is_sleep_mode = SleepMode::has_path(path), is_control = is_sleep_mode && path != "/is_sleeping";
+  const bool is_sleep_mode = SleepMode::has_path(path), is_switch = path == kRoleSwitchPath;
+  const bool is_control = is_switch || (is_sleep_mode && path != "/is_sleeping");
   const bool is_private = path == "/v1/models" || path.starts_with(kKvPath) || is_control;
   if (!is_private && !is_sleep_mode && path != "/health" && path != "/metrics" && path != "/version" &&
       path != "/penstock/v1/info")
@@ -85,6 +86,7 @@ void EngineServer::answer_document(net::Exchange& exchange) {
   // An engine that starts or drains answers as to a health check.
   if (path == "/health" || (is_control && state_ != ServerState::kReady)) return answer_health(exchange);
   if (is_sleep_mode) return sleep_mode_.answer(exchange);
+  if (is_switch) return role_switch_.answer(exchange);
   if (path == "/metrics") return answer_metrics(exchange);
   if (path == "/version")
     return respond_text(exchange, "application/json", fmt::format(R"({{"version":{}}})", quoted(options_.version)));

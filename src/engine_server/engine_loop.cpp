@@ -58,6 +58,12 @@ void EngineLoop::discard_kv() {
   arm();
 }
 
+void EngineLoop::set_prefill(bool prefill) {
+  catch_up();
+  session_.set_prefill(prefill);
+  arm();
+}
+
 void EngineLoop::slow_down(double factor) {
   const double rate = clock_.rate() / factor;
   clock_.set_rate(rate, loop_.now());

@@ -28,7 +28,8 @@ class EngineLoop {
   [[nodiscard]] core::Result<std::uint32_t> submit(const Ask& ask);
   void cancel(std::uint32_t number);
   void release(std::uint32_t number);
-  void discard_kv();  // Nothing is open.
+  void discard_kv();               // Nothing is open.
+  void set_prefill(bool prefill);  // See Session.
   void forget(std::uint32_t number) { session_.forget(number); }
   [[nodiscard]] const SessionRequest* find(std::uint32_t number) const { return session_.find(number); }
   [[nodiscard]] std::size_t open() const { return session_.open(); }

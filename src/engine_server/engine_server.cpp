@@ -62,6 +62,13 @@ EngineServer::EngineServer(net::Loop& loop, const ServerOptions& options, Server
                            request_ = std::move(held.request);
                            serve(std::move(held.answer), std::move(held.transfer), key, held.arrived);
                          }}),
+      role_switch_(loop, {[this] { return sleep_mode_.is_awake() && requests_open() + open_work() == 0; },
+                          [this] { return options_.role; },
+                          [this](signals::Role role) {
+                            options_.role = role;
+                            engine_.set_prefill(role == signals::Role::kPrefill);
+                          },
+                          [this] { return engine_.wall_time(options_.switch_time); }}),
       server_(std::make_unique<net::Server>(loop, listening, *this)) {
   const core::Duration start_up = engine_.wall_time(options.start_up);
   ready_at_ = loop.now() + start_up;

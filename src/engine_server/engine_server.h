@@ -18,6 +18,7 @@
 #include "engine_server/kv_source.h"
 #include "engine_server/live_answer.h"
 #include "engine_server/options.h"
+#include "engine_server/role_switch.h"
 #include "engine_server/sleep_mode.h"
 #include "net/client.h"
 #include "net/loop.h"
@@ -89,8 +90,6 @@ class EngineServer final : public net::ExchangeHandler {
     bool keep = false;
   };
   void answer_completion(net::Exchange& exchange, api::Endpoint endpoint);
-  [[nodiscard]] std::optional<api::ApiError> fault_of(const api::InferenceRequest& request) const;
-  [[nodiscard]] AnswerShape shape_of(const net::Exchange& exchange, const api::InferenceRequest& request);
   void serve(std::unique_ptr<LiveAnswer> answer, api::KvTransfer transfer, std::uint64_t key, core::Instant arrived);
   void begin(const api::InferenceRequest& request, std::unique_ptr<LiveAnswer> answer, std::uint64_t key,
              core::Instant arrived, KvRole kv);
@@ -132,6 +131,7 @@ class EngineServer final : public net::ExchangeHandler {
   std::unordered_map<std::uint64_t, std::uint32_t> numbers_;  // Maps keys to numbers of answers_.
   std::map<std::uint64_t, std::unique_ptr<Pull>> pulls_;      // Keyed by request key.
   SleepMode sleep_mode_;
+  RoleSwitch role_switch_;
   net::Loop::Timer start_up_timer_ = 0, drain_timer_ = 0;
   std::unique_ptr<net::Server> server_;  // Declared last, so that it is destroyed first.
 };

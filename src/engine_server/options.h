@@ -37,8 +37,9 @@ struct ServerOptions {
   SessionOptions session;
   std::shared_ptr<const engine::StepTimeModel> step_time;
   core::Duration start_up{};
-  core::Duration wake_time{};  // From a request to wake up until the engine serves; it falls asleep at once.
-  double speed = 1.0;          // Speed of the engine's clock, including start-up and transfers.
+  core::Duration wake_time{};    // From a request to wake up until the engine serves; it falls asleep at once.
+  core::Duration switch_time{};  // From a request to change the role until the engine has it.
+  double speed = 1.0;            // Speed of the engine's clock, including start-up and transfers.
   std::uint32_t max_queue = 1024;
   core::Duration drain_timeout = std::chrono::seconds{300};  // Wall-clock time.
 

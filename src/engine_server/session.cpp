@@ -92,6 +92,12 @@ void Session::acquire_blocks(const Ask& ask, std::vector<std::uint32_t>& ids) {
         blocks_.acquire(keys_[i], i == 0 ? BlockTable::kNone : ids.back(), ask.text.substr(i * bytes, bytes)));
 }
 
+void Session::set_prefill(bool prefill) {
+  options_.hold_prefilled = prefill;
+  engine_.hold_prefilled(prefill);
+  discard_kv();
+}
+
 void Session::discard_kv() {
   engine_.cache().discard_unused();
   take_cache_events();

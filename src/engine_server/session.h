@@ -78,6 +78,8 @@ class Session {
   void release(std::uint32_t number);
   // Discards the content of the KV cache. Nothing may be open.
   void discard_kv();
+  // The engine becomes a prefill engine, or no longer is one, and its KV cache is empty. Nothing is open.
+  void set_prefill(bool prefill);
   // Removes a completed request. One that holds KV stays until release().
   void forget(std::uint32_t number);
 

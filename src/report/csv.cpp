@@ -97,6 +97,7 @@ std::string row_of(const RunResult& result, std::string_view set, bool header) {
   row.add("gpu_usd_per_1m_input_tokens_at_slo", costs.input_at_slo.value_or(NAN));
   row.add("gpu_usd_per_1m_output_tokens_at_slo", costs.output_at_slo.value_or(NAN));
   row.add("mean_asleep", result.mean_asleep);
+  row.add("role_switches", result.role_switches);
   return std::move(row).line();
 }
 

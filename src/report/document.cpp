@@ -144,6 +144,7 @@ Json totals(const RankedResult& ranked, bool wall_speed) {
   json["peak_replicas"] = result.peak_replicas;
   json["mean_replicas"] = json_number(result.mean_replicas);
   if (result.mean_asleep > 0.0) json["mean_asleep"] = json_number(result.mean_asleep);
+  if (result.role_switches > 0) json["role_switches"] = result.role_switches;
   json["direction_changes"] = result.direction_changes;
   json["ttft_attainment"] = json_number(result.ttft_attainment);
   json["itl_attainment"] = json_number(result.itl_attainment);
@@ -322,6 +323,7 @@ Json run_options(const RunInfo& info) {
                      {"gpus_per_replica", pool.gpus_per_replica},
                      {"price_per_gpu_hour", json_number(pool.price_per_gpu_hour)},
                      {"start_up_s", core::to_seconds(pool.start_up)}});
+    if (pool.switch_time > core::Duration{}) pools.back()["switch_time_s"] = core::to_seconds(pool.switch_time);
     if (pool.wake_time > core::Duration{})
       pools.back().update({{"wake_time_s", core::to_seconds(pool.wake_time)},
                            {"sleep_price", json_number(pool.sleep_price)},

@@ -49,7 +49,10 @@ std::string fleet(const RunResult& result) {
       result.peak_replicas <= result.replicas && result.scaling_actions == 0
           ? fmt::format("{}", result.replicas)
           : fmt::format("{}→{} ~{}", result.replicas, result.peak_replicas, format_quantity(result.mean_replicas));
-  return result.mean_asleep > 0.0 ? fmt::format("{} +{} asleep", awake, format_quantity(result.mean_asleep)) : awake;
+  std::string text = awake;
+  if (result.mean_asleep > 0.0) text += fmt::format(" +{} asleep", format_quantity(result.mean_asleep));
+  if (result.role_switches > 0) text += fmt::format(", {} switched", short_count(result.role_switches));
+  return text;
 }
 
 std::string policies(const Report& report, const TableStyle& style) {
@@ -181,6 +184,9 @@ std::string facts(const RunInfo& info, bool segments, const TableStyle& style) {
       pool && pool->wake_time > core::Duration{})
     fleet += fmt::format("wake time {}, asleep at {} of the price; ", format_seconds(core::to_seconds(pool->wake_time)),
                          format_share(pool->sleep_price));
+  if (const PoolInfo* pool = info.pools.empty() ? nullptr : &info.pools.front();
+      pool && pool->switch_time > core::Duration{})
+    fleet += fmt::format("role switch {}; ", format_seconds(core::to_seconds(pool->switch_time)));
   fleet += fmt::format("seed {}", info.seed);
   return paragraph(replayed, style) + paragraph(fleet, style);
 }

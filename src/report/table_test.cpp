@@ -46,6 +46,16 @@ TEST(Table, NamesReplicasAsleepAndTheirPrice) {
   EXPECT_NE(text.find("wake time 8 s, asleep at"), std::string::npos) << text;
 }
 
+TEST(Table, NamesRoleSwitchesAndTheirTime) {
+  Report report = testing::sample_report(12);
+  EXPECT_EQ(render_table(report, {}).find("switch"), std::string::npos);
+  report.info.pools[0].switch_time = std::chrono::seconds{5};
+  report.results[0].role_switches = 3;
+  const std::string text = render_table(report, {});
+  EXPECT_NE(text.find(", 3 switched"), std::string::npos) << text;
+  EXPECT_NE(text.find("role switch 5 s; "), std::string::npos) << text;
+}
+
 TEST(Table, PutsTheBestPolicyFirst) {
   const std::string text = render_table(testing::sample_report(12), {});
   EXPECT_LT(line_with(text, "kpa "), line_with(text, "hpa-rate "));

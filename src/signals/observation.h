@@ -101,6 +101,8 @@ struct Pool {
   double sleep_price = 0.15;        // Share of the price that a replica costs while it is asleep.
   std::uint32_t min_asleep = 0;     // Replicas that are kept asleep whatever the policy decides.
   RequestSelector serves{};         // Of several aggregated pools: the first that matches a request is its own.
+  // Time from the end of the drain of a replica of the other role until it serves here; 0: no replica changes its role.
+  core::Duration switch_time{};
 
   // Replicas sleep, and waking one is faster than starting one.
   [[nodiscard]] bool can_sleep() const { return wake_time > core::Duration{} && wake_time < start_up; }
@@ -122,6 +124,7 @@ struct PoolObservation : Pool {
   std::uint32_t starting = 0, ready = 0, draining = 0;
   std::uint32_t asleep = 0;             // Loaded, without weights and KV cache on the GPU; growth wakes them first.
   std::uint32_t starting_to_sleep = 0;  // They start up, sleep then, and are not counted above.
+  std::uint32_t switching = 0;  // Replicas of the other role that drain in order to serve here; that pool counts them.
   std::vector<ReplicaObservation> replicas;  // Replicas in all these states, oldest first.
   std::uint32_t unrouted_requests = 0;       // Requests that wait because no replica is ready.
   std::uint64_t arrivals_total = 0;          // Counters since the start of the run.

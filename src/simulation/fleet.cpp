@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/result.h"
+#include "signals/role_switch.h"
 
 namespace penstock::simulation {
 
@@ -46,6 +47,15 @@ void Fleet::publish(core::Instant now) {
     replica(static_cast<std::uint32_t>(spec.number)).slot = *dispatcher_.slot_of(spec.id);
 }
 
+void Fleet::begin_engine(Replica& replica, core::Instant now) {
+  const PoolSpec& spec = pools_[replica.pool].spec;
+  replica.engine = std::make_unique<engine::Engine>(spec.engine, *spec.step_time, options_.merge_steps);
+  if (options_.router == routing::Strategy::kKv) replica.engine->cache().listen();
+  if (spec.role == signals::Role::kPrefill) replica.engine->hold_prefilled();
+  if (!options_.details) replica.engine->skip_token_gaps();
+  replica.engine->slow_down(slow_factor(options_.faults, replica.id, spec.name, now), now);
+}
+
 Replica& Fleet::add(std::uint32_t id, std::uint32_t pool_index, core::Instant now) {
   Pool& pool = pools_[pool_index];
   PENSTOCK_ASSERT(id == replicas_.size() + 1, "ids follow each other");
@@ -53,11 +63,7 @@ Replica& Fleet::add(std::uint32_t id, std::uint32_t pool_index, core::Instant no
   replica.id = id;
   replica.pool = pool_index;
   replica.requested_at = replica.state_since = now;
-  replica.engine = std::make_unique<engine::Engine>(pool.spec.engine, *pool.spec.step_time, options_.merge_steps);
-  if (options_.router == routing::Strategy::kKv) replica.engine->cache().listen();
-  if (pool.spec.role == signals::Role::kPrefill) replica.engine->hold_prefilled();
-  if (!options_.details) replica.engine->skip_token_gaps();
-  replica.engine->slow_down(slow_factor(options_.faults, id, pool.spec.name, now), now);
+  begin_engine(replica, now);
   pool.replicas.push_back(id);
   ++awake_;
   ended_.peak_replicas = std::max(ended_.peak_replicas, awake_);
@@ -107,7 +113,7 @@ std::vector<actuation::Seen> Fleet::look(core::Instant now) const {
     const auto requests = static_cast<std::uint32_t>(replica.engine->open_count());
     // An engine without requests is busy only with moving KV away.
     const actuation::OpenWork open{requests, requests == 0 && !replica.engine->idle() ? 1U : 0U};
-    seen.engine = {engine_at, replica.healthy, open, replica.engine_asleep};
+    seen.engine = {engine_at, replica.healthy, open, replica.engine_asleep, replica.switching};
     if (replica.warm) seen.warm_up = actuation::WarmUpSeen{};
   }
   return all;
@@ -115,7 +121,12 @@ std::vector<actuation::Seen> Fleet::look(core::Instant now) const {
 
 std::vector<actuation::Step> Fleet::advance(core::Instant now) {
   std::vector<actuation::PoolWant> wants;
-  for (const Pool& pool : pools_) wants.push_back({pool.spec.name, pool.target, {}, pool.asleep_target});
+  for (std::size_t i = 0; i < pools_.size(); ++i) {
+    const Pool& pool = pools_[i];
+    wants.push_back({pool.spec.name, pool.target, {}, pool.asleep_target});
+    if (const auto partner = signals::switch_partner(options_.pools, i))
+      wants.back().role_switch = {pools_[*partner].spec.name, pool.spec.switch_time, pool.spec.start_up};
+  }
   std::vector<actuation::Step> steps = actuation::advance(state_, wants, look(now), options_.life_cycle, now).steps;
   for (const actuation::Replica& each : state_.replicas) {
     if (each.id > replicas_.size() || !replicas_[each.id - 1].alive()) continue;
@@ -183,6 +194,27 @@ core::Duration Fleet::wake(std::uint32_t id, core::Instant now) {
   return pools_[replica.pool].spec.wake_time;
 }
 
+core::Duration Fleet::switch_role(std::uint32_t id, core::Instant now) {
+  Replica& replica = this->replica(id);
+  Pool& left = pools_[replica.pool];
+  settle(replica, now, ended_);
+  ++ended_.switches;
+  left.generated_by_ended += replica.engine->state(now).generated_tokens;
+  std::erase(left.replicas, id);
+  replica.pool = pool_named(state_.find(id)->pool);
+  Pool& joined = pools_[replica.pool];
+  joined.replicas.insert(std::upper_bound(joined.replicas.begin(), joined.replicas.end(), id), id);
+  replica.requested_at = now;  // The time before is settled.
+  replica.asleep_time = {};
+  begin_engine(replica, now);
+  replica.switching = true;
+  replica.on_its_way.clear();
+  replica.reported.reset();
+  replica.reported_idle = false;
+  publish(now);
+  return joined.spec.switch_time;
+}
+
 void Fleet::end(std::uint32_t id, core::Instant now) {
   Replica& replica = this->replica(id);
   Pool& pool = pools_[replica.pool];
@@ -230,6 +262,8 @@ std::uint32_t Fleet::count_asleep(std::uint32_t pool) const {
   return static_cast<std::uint32_t>(std::count_if(
       ids.begin(), ids.end(), [&](std::uint32_t id) { return replicas_[id - 1].asleep_since.has_value(); }));
 }
+
+std::uint32_t Fleet::count_switching(std::uint32_t pool) const { return state_.switching_to(pools_[pool].spec.name); }
 
 std::uint64_t Fleet::generated_tokens(std::uint32_t pool, core::Instant now) const {
   std::uint64_t tokens = pools_[pool].generated_by_ended;
@@ -298,6 +332,7 @@ FleetTotals Fleet::totals(core::Instant end) const {
   totals.replica_time -= unscored_.replica_time;
   totals.asleep_time -= unscored_.asleep_time;
   totals.preemptions -= unscored_.preemptions;
+  totals.switches -= unscored_.switches;
   totals.prompt_tokens -= unscored_.prompt_tokens;
   totals.hit_tokens -= unscored_.hit_tokens;
   totals.generated_tokens -= unscored_.generated_tokens;

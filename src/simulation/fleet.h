@@ -30,6 +30,7 @@ struct Replica {
   std::uint64_t drain_order = 0;                  // Order in which draining replicas began to drain.
   bool reported_idle = false;                     // The dispatcher knows that the engine is idle.
   bool listed = false;                            // The dispatcher knows the replica, and `slot` is valid.
+  bool switching = false;                         // Until the engine has its new role.
   bool engine_asleep = false;                     // Until the engine has woken up.
   std::optional<core::Instant> asleep_since;      // From the request to sleep to the request to wake up.
   core::Duration asleep_time{};                   // Of earlier sleeps.
@@ -67,6 +68,7 @@ struct FleetTotals {
   std::uint64_t preemptions = 0, prompt_tokens = 0, hit_tokens = 0, generated_tokens = 0;
   core::QuantileSketch token_gaps_ms;
   std::uint32_t peak_replicas = 0;
+  std::uint64_t switches = 0;  // Replicas that took the role of the other pool.
 };
 
 class Fleet {
@@ -109,12 +111,17 @@ class Fleet {
   void sleep(std::uint32_t id, core::Instant now);
   // Returns the time from now until the engine is awake.
   core::Duration wake(std::uint32_t id, core::Instant now);
+  // The engine begins anew in the pool whose role the replica takes. Returns the time from now until it serves there.
+  core::Duration switch_role(std::uint32_t id, core::Instant now);
   // The engine ends: it was stopped or crashed.
   void end(std::uint32_t id, core::Instant now);
 
   [[nodiscard]] std::uint32_t count(std::uint32_t pool, signals::ReplicaState state) const;
   // Without those that start up in order to sleep.
   [[nodiscard]] std::uint32_t count_asleep(std::uint32_t pool) const;
+
+  // Replicas of the other role that drain in order to serve in this pool.
+  [[nodiscard]] std::uint32_t count_switching(std::uint32_t pool) const;
 
   [[nodiscard]] std::uint64_t generated_tokens(std::uint32_t pool, core::Instant now) const;  // since the start
   // `waiting`: requests at the gateway.
@@ -124,6 +131,7 @@ class Fleet {
   void begin_scoring(core::Instant now);
 
  private:
+  void begin_engine(Replica& replica, core::Instant now);
   Replica& add(std::uint32_t id, std::uint32_t pool, core::Instant now);
   void add_ready(std::uint32_t pool, actuation::Stage stage, core::Instant now);
   [[nodiscard]] std::vector<actuation::Seen> look(core::Instant now) const;

@@ -106,6 +106,8 @@ RunOptions random_options(core::RandomStream& random, std::uint64_t seed) {
     pool.wake_time = seconds(random, 5);
     pool.min_asleep = static_cast<std::uint32_t>(random.below(5));
   }
+  if (random.below(2) == 0)
+    for (PoolSpec& pool : made.pools) pool.switch_time = seconds(random, 5);
   made.seed = seed;
   made.check_each_event = true;
   return made;

@@ -41,6 +41,7 @@ void add_fleet_totals(const FleetTotals& totals, const RunOptions& options, deci
   result.peak_replicas = totals.peak_replicas;
   if (result.duration_s > 0.0) result.mean_replicas = core::to_seconds(totals.replica_time) / result.duration_s;
   if (result.duration_s > 0.0) result.mean_asleep = core::to_seconds(totals.asleep_time) / result.duration_s;
+  result.role_switches = totals.switches;
   result.gpu_hours = core::to_hours(totals.gpu_time);
   result.cost = totals.cost;
   result.itl_ms = core::summarize(totals.token_gaps_ms);
@@ -301,6 +302,7 @@ signals::Observation World::observe() {
     seen.ready = fleet_.count(index, ReplicaState::kReady);
     seen.draining = fleet_.count(index, ReplicaState::kDraining);
     seen.asleep = fleet_.count_asleep(index);
+    seen.switching = fleet_.count_switching(index);
     seen.starting_to_sleep = fleet_.count(index, ReplicaState::kAsleep) - seen.asleep;
     for (const std::uint32_t id : pool.replicas) {
       Replica& replica = fleet_.replica(id);

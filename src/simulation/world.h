@@ -54,6 +54,7 @@ class World {
   void start_replica(std::uint32_t id);
   void draw_crash(std::uint32_t id);
   void wake_replica(std::uint32_t id);
+  void switch_role(std::uint32_t id);
   void replica_ready(std::uint32_t id);
   [[nodiscard]] bool is_idle(const Replica& replica) const;
   void advance_if_drained(const Replica& replica);

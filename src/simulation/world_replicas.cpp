@@ -29,6 +29,7 @@ void World::take(const actuation::Step& step) {
       fleet_.sleep(step.replica, timeline_.now);
       break;
     case StepKind::kWake: wake_replica(step.replica); break;
+    case StepKind::kSwitch: switch_role(step.replica); break;
     case StepKind::kStop:
       PENSTOCK_ASSERT(step.why == actuation::StepReason::kDrainDeadline || is_idle(fleet_.replica(step.replica)),
                       "a replica with open work is not stopped before its drain deadline");
@@ -52,6 +53,13 @@ void World::wake_replica(std::uint32_t id) {
   timeline_.schedule(timeline_.now + wake_time, EventKind::kReplicaReady, id);
 }
 
+void World::switch_role(std::uint32_t id) {
+  PENSTOCK_ASSERT(is_idle(fleet_.replica(id)), "a replica with open work does not change its role");
+  timeline_.engines.set(id, core::kNever);
+  const core::Duration switch_time = fleet_.switch_role(id, timeline_.now);
+  timeline_.schedule(timeline_.now + switch_time, EventKind::kReplicaReady, id);
+}
+
 void World::draw_crash(std::uint32_t id) {
   if (options_.faults.crashes_per_replica_hour <= 0.0) return;
   const double hours = faults_.exponential(1.0 / options_.faults.crashes_per_replica_hour);
@@ -62,7 +70,7 @@ void World::replica_ready(std::uint32_t id) {
   Replica& replica = fleet_.replica(id);
   if (!replica.alive()) return;  // it was given up while it started
   replica.healthy = replica.warm = true;
-  replica.engine_asleep = false;
+  replica.engine_asleep = replica.switching = false;
   advance_fleet();
 }
 

@@ -43,7 +43,7 @@ MAY_USE = {
     "gateway": ["core", "logging", "net", "api", "telemetry", "routing", "dispatch", "connect"],
     "connect": ["core", "options", "net", "telemetry", "signals", "decision", "actuation", "ledger"],
     "engine_server": ["core", "net", "api", "engine", "telemetry", "signals", "connect"],
-    "configuration": ["core", "options", "workload", "engine", "dispatch", "forecast", "planner", "routing",
+    "configuration": ["core", "options", "workload", "engine", "signals", "dispatch", "forecast", "planner", "routing",
                       "simulation", "logging", "connect", "gateway"],
     "replay": ["core", "options", "workload", "engine", "decision", "capacity", "forecast", "planner", "simulation",
                "report", "configuration"],

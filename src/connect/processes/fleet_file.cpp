@@ -52,6 +52,7 @@ Ordered replica_object(const Replica& replica, const Ages& ages) {
   object["given_up"] = replica.given_up;
   object["killed"] = replica.killed;
   if (replica.to_sleep) object["to_sleep"] = true;
+  if (!replica.switch_to.empty()) object["switch_to"] = replica.switch_to;
   return object;
 }
 
@@ -61,6 +62,7 @@ Ordered pool_object(const PoolState& pool, const Ages& ages) {
   object["crashes"] = pool.crashes;
   if (pool.start_after) object["start_after_age_ns"] = ages.of(*pool.start_after);
   object["full"] = pool.full;
+  if (pool.drain_time) object["drain_ns"] = pool.drain_time->count();
   return object;
 }
 
@@ -110,6 +112,7 @@ Replica take_replica(JsonFields& fields, core::Instant saved_at, bool same_boot)
   replica.given_up = fields.flag("given_up");
   replica.killed = fields.flag("killed");
   replica.to_sleep = fields.has("to_sleep") && fields.flag("to_sleep");
+  if (fields.has("switch_to")) replica.switch_to = fields.text("switch_to", kNameBytes);
   return replica;
 }
 
@@ -119,6 +122,7 @@ PoolState take_pool(JsonFields& fields, core::Instant saved_at) {
   pool.crashes = take_count(fields, "crashes", 0);
   pool.start_after = take_instant_if_any(fields, "start_after_age_ns", saved_at);
   pool.full = fields.flag("full");
+  if (fields.has("drain_ns")) pool.drain_time = core::Duration{fields.integer("drain_ns", 0, kNanosecondsMax)};
   return pool;
 }
 

@@ -69,6 +69,20 @@ TEST(FleetFile, KeepsWhatSleepsAndWhatIsGoingToSleep) {
   EXPECT_EQ(read_fleet(fleet_text(fleet, moment), "f", moment), fleet);
 }
 
+TEST(FleetFile, KeepsSwitchesOfRoleAndTheTimeOfDrains) {
+  FleetState fleet;
+  for (const Stage stage : {Stage::kDraining, Stage::kSwitching}) {
+    Replica& replica = fleet.replicas.emplace_back();
+    replica.id = fleet.next_id++;
+    replica.pool = "prefill";
+    replica.stage = stage;
+    if (stage == Stage::kDraining) replica.switch_to = "decode";
+  }
+  fleet.pools.push_back({"prefill", 0, std::nullopt, false, 3s});
+  const Moment moment{at(60s), 1000s, "b"};
+  EXPECT_EQ(read_fleet(fleet_text(fleet, moment), "f", moment), fleet);
+}
+
 TEST(FleetFile, TurnsTimesIntoThoseOfTheNewProcess) {
   const std::string text = fleet_text(some_fleet(), {at(60s), 1000s, "b"});
   const auto read = read_fleet(text, "f", {at(2s), 1030s, "b"});  // 30 s later, in a process that is 2 s old

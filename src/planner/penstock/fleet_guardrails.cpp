@@ -7,6 +7,7 @@
 
 #include "core/result.h"
 #include "planner/bounds.h"
+#include "planner/penstock/role_switch.h"
 
 namespace penstock::planner {
 
@@ -97,6 +98,20 @@ std::vector<std::uint32_t> FleetGuardrails::affordable(const Observation& observ
   return targets;
 }
 
+void FleetGuardrails::give(const Observation& observation, std::vector<std::uint32_t> needed,
+                           std::vector<PoolDecision>& decisions) {
+  for (std::size_t i = 0; i < needed.size(); ++i)
+    needed[i] = std::max(needed[i], pools_[i].fewest_after_switch(observation.now, observation.pools[i]));
+  given_ = replicas_to_give(observation, decisions, needed);
+  for (std::size_t i = 0; i < given_.size(); ++i) {
+    if (given_[i] == 0) continue;
+    decisions[i].target -= given_[i];
+    decisions[i].limited_by = Limit::kNone;
+    decisions[i].evidence.push_back({"given_to_other_pool", static_cast<double>(given_[i]), "replicas"});
+    pools_[i].revise(decisions[i].target);
+  }
+}
+
 void FleetGuardrails::cut_growth(const Observation& observation, const std::vector<std::uint32_t>& targets,
                                  std::vector<PoolDecision>& decisions) {
   if (!options_.gpu_budget) return;
@@ -107,6 +122,7 @@ void FleetGuardrails::cut_growth(const Observation& observation, const std::vect
     const PoolObservation& pool = observation.pools[i];
     const std::uint32_t has = std::max(pool.target_replicas, provisioned(pool));
     left -= gpus_of(pool, pool.draining);
+    left += gpus_of(pool, given_[i]);  // They serve in the partner, whose growth needs no others.
     if (decisions[i].target <= pool.target_replicas) {
       left -= gpus_of(pool, has);
       continue;
@@ -129,7 +145,7 @@ void FleetGuardrails::cut_growth(const Observation& observation, const std::vect
 }
 
 std::vector<PoolDecision> FleetGuardrails::apply(const Observation& observation, std::vector<PoolDecision> proposals,
-                                                 signals::ClockState clock) {
+                                                 signals::ClockState clock, std::vector<std::uint32_t> needed) {
   PENSTOCK_ASSERT(proposals.size() == observation.pools.size(), "one proposal for each pool");
   pools_.resize(proposals.size(), Guardrails{options_});
   const std::vector<std::uint32_t> targets = affordable(observation, proposals);
@@ -143,6 +159,8 @@ std::vector<PoolDecision> FleetGuardrails::apply(const Observation& observation,
             : pools_[i].hold_over_jump(observation.now, observation.pools[i], std::move(proposals[i])));
     if (decision.limited_by == Limit::kNone && decision.target < proposed) decision.limited_by = Limit::kGpuBudget;
   }
+  given_.assign(decisions.size(), 0);
+  if (!needed.empty() && clock == signals::ClockState::kSteady) give(observation, std::move(needed), decisions);
   cut_growth(observation, targets, decisions);
   return decisions;
 }

@@ -22,15 +22,20 @@ namespace penstock::planner {
 //  - No pool shrinks because another one grows. If the current targets exceed a lowered budget, nothing grows, and
 // proposals are lowered to the budget; shrinking follows its own rules.
 //  - min_replicas take precedence over the budget.
+// A pool gives replicas that it does not need to a partner that grows (role_switch.h); these need no further GPUs.
 class FleetGuardrails {
  public:
   explicit FleetGuardrails(const GuardrailOptions& options = {}) : options_(options) {}
 
   // Takes one proposal per pool of the observation, in an order that must not change between ticks. All pools hold
-  // while the clock is not steady.
+  // while the clock is not steady. `needed` has the replicas that each pool needs now, without any hold, or is empty:
+  // then no pool gives replicas to a partner that grows.
   [[nodiscard]] std::vector<PoolDecision> apply(const signals::Observation& observation,
                                                 std::vector<PoolDecision> proposals,
-                                                signals::ClockState clock = signals::ClockState::kSteady);
+                                                signals::ClockState clock = signals::ClockState::kSteady,
+                                                std::vector<std::uint32_t> needed = {});
+  // Replicas that each pool gave to its partner in the last apply().
+  [[nodiscard]] const std::vector<std::uint32_t>& given() const { return given_; }
 
   // The targets in force instead of those that apply() returned, because a later stage limited them.
   void revise(std::span<const std::uint32_t> targets) {
@@ -49,11 +54,15 @@ class FleetGuardrails {
   // Targets of the proposals, lowered if the current fleet exceeds the budget.
   [[nodiscard]] std::vector<std::uint32_t> affordable(const signals::Observation& observation,
                                                       const std::vector<PoolDecision>& proposals) const;
+  // Lets pools give replicas beyond their need to partners that grow.
+  void give(const signals::Observation& observation, std::vector<std::uint32_t> needed,
+            std::vector<PoolDecision>& decisions);
   void cut_growth(const signals::Observation& observation, const std::vector<std::uint32_t>& proposals,
                   std::vector<PoolDecision>& decisions);
 
   GuardrailOptions options_;
   std::vector<Guardrails> pools_;
+  std::vector<std::uint32_t> given_;
 };
 
 }  // namespace penstock::planner

@@ -51,7 +51,7 @@ class Guardrails::Clamp {
   Limit limit_ = Limit::kNone;
 };
 
-Limit Guardrails::shrink_hold(core::Instant now, const PoolObservation& pool) const {
+Limit Guardrails::shrink_hold(core::Instant now, const PoolObservation& pool, bool switches) const {
   double kv_usage = 0.0;
   std::uint32_t known = 0, with_kv = 0;
   bool waits = pool.unrouted_requests > 0;
@@ -70,7 +70,7 @@ Limit Guardrails::shrink_hold(core::Instant now, const PoolObservation& pool) co
     if (waits || running_.has_waited()) return Limit::kQueueWaits;
     if (pool.role != signals::Role::kAggregated || !running_.share()) return Limit::kStaleTelemetry;
   }
-  if (pool.starting > 0 || pool.draining > 0) return Limit::kStartingOrDraining;
+  if (pool.starting > 0 || (pool.draining > 0 && !switches)) return Limit::kStartingOrDraining;
   if (kv_usage > options_.kv_hot * with_kv) return Limit::kHotKvCache;
   if (waits) return Limit::kQueueWaits;
   if (failed_at_ && *failed_at_ > time_ - options_.stabilisation) return Limit::kFailures;
@@ -88,6 +88,13 @@ std::uint32_t Guardrails::fewest_that_carry(const PoolObservation& pool, std::ui
   const double threshold = std::min(100U, options_.sensitivity) / 100.0;
   const double needed = std::ceil(fullest * pool.ready / threshold - 1e-9);
   return needed < static_cast<double>(most) ? static_cast<std::uint32_t>(needed) : most;
+}
+
+std::uint32_t Guardrails::fewest_after_switch(core::Instant now, const PoolObservation& pool) const {
+  const std::uint32_t current = pool.target_replicas;
+  if (time_ < manual_until_ || time_ < cooldown_until_) return current;
+  if (shrink_hold(now, pool, true) != Limit::kNone) return current;
+  return std::max({fewest_that_carry(pool, current), options_.minimum_endpoints, pool.min_replicas});
 }
 
 void Guardrails::note_time(core::Instant now) {

@@ -69,6 +69,11 @@ class Guardrails {
   // Reports the decision that was made from the result of apply() if a later stage lowered its growth.
   void revise(std::uint32_t target) { last_target_ = target; }
 
+  // Returns the fewest replicas that may stay when others leave for another pool that needs them. Windows and the
+  // shrink rate do not apply, because the fleet does not shrink; all that protects the requests of this pool does. Is
+  // called after apply() in the same tick.
+  [[nodiscard]] std::uint32_t fewest_after_switch(core::Instant now, const signals::PoolObservation& pool) const;
+
   void archive(core::StateArchive& state) {
     state("guardrails", last_now_, time_, proposals_, targets_, shrunk_at_, failed_at_, failed_total_, actions_failed_);
     state.values_of(ready_, was_ready_, failures_in_a_row_, cooldown_until_, manual_until_, last_target_,
@@ -92,8 +97,9 @@ class Guardrails {
   void record_proposal(std::uint32_t current, std::uint32_t proposal);
   void limit_shrinking(core::Instant now, const signals::PoolObservation& pool, Clamp& clamp) const;
   void limit_growth(std::uint32_t current, Clamp& clamp) const;
-  // Returns the reason why this pool must not shrink now, or kNone.
-  [[nodiscard]] Limit shrink_hold(core::Instant now, const signals::PoolObservation& pool) const;
+  // Returns the reason why this pool must not shrink now, or kNone. Draining replicas are a reason unless others take
+  // the role of another pool.
+  [[nodiscard]] Limit shrink_hold(core::Instant now, const signals::PoolObservation& pool, bool switches = false) const;
   // Replicas that the load requires, at most `most`.
   [[nodiscard]] std::uint32_t fewest_that_carry(const signals::PoolObservation& pool, std::uint32_t most) const;
   [[nodiscard]] PoolDecision finish(const signals::PoolObservation& pool, PoolDecision proposal, Clamp clamp);

@@ -10,11 +10,13 @@
 #include "planner/diagnosis.h"
 #include "planner/penstock/deferred_traffic.h"
 #include "planner/penstock/early_signs.h"
+#include "planner/penstock/fleet_activity.h"
 #include "planner/penstock/fleet_guardrails.h"
 #include "planner/penstock/load_outlook.h"
 #include "planner/penstock/load_rule.h"
 #include "planner/penstock/memory_evidence.h"
 #include "planner/penstock/plan_evidence.h"
+#include "planner/penstock/role_switch.h"
 #include "planner/penstock/speed_evidence.h"
 #include "planner/penstock/traffic_step.h"
 #include "planner/windows.h"
@@ -40,15 +42,6 @@ constexpr double kUsable = 0.2;
 constexpr core::Duration kPlanLasts = std::chrono::minutes{5};
 constexpr core::Duration kRecentPlans = std::chrono::hours{4};  // The longest hold.
 constexpr std::uint64_t kPoolsMost = 64;                        // Limit for a restored state.
-
-CapacityLags lags_of(const signals::Observation& observation) {
-  CapacityLags lags{};
-  for (const signals::PoolObservation& pool : observation.pools) {
-    lags.start_up = std::max(lags.start_up, pool.start_up);
-    lags.soonest = std::max(lags.soonest, pool.can_sleep() ? pool.wake_time : pool.start_up);
-  }
-  return lags;
-}
 
 class PenstockPlanner final : public Policy {
  public:
@@ -90,9 +83,13 @@ class PenstockPlanner final : public Policy {
     decision.phase = options_.phase;
     decision.forecast = outlook_->expected();
     std::vector<PoolDecision> proposals = propose_all(seen, options_.phase);
+    std::vector<std::uint32_t> needed = needed_for_switches(seen, proposals);
     if (options_.phase > RolloutPhase::kGuardrails) schedule_.apply(seen, proposals);
-    decision.pools =
-        options_.phase == RolloutPhase::kObserve ? proposals : guardrails_.apply(seen, proposals, found.clock);
+    keep_scheduled(proposals, needed);
+    decision.pools = options_.phase == RolloutPhase::kObserve
+                         ? proposals
+                         : guardrails_.apply(seen, proposals, found.clock, std::move(needed));
+    forget_given_plans(observation.now, decision);
     // Guardrails keep some replicas awake for longer.
     for (std::size_t i = 0; i < proposals.size(); ++i) {
       const std::uint32_t loaded = proposals[i].target + proposals[i].asleep;
@@ -165,7 +162,7 @@ class PenstockPlanner final : public Policy {
     burn_.observe(observation, best());
     const auto& plan = load_.plan();
     load_outlook_->observe(spread, plan ? plan->used : core::Duration{}, burn_);
-    if (signals::entry_traffic(observation).last_minute.arrivals > 0 || in_flight(observation))
+    if (signals::entry_traffic(observation).last_minute.arrivals > 0 || has_work(observation))
       busy_at_ = observation.now;
     bool changed = false;
     for (std::size_t i = 0; i < std::min(speeds_.size(), observation.pools.size()); ++i)
@@ -185,15 +182,6 @@ class PenstockPlanner final : public Policy {
     std::vector<EngineCorrection> engines;
     for (const ReplicaSpeed& speed : speeds_) engines.push_back(speed.engine());
     trials_->correct(engines);
-  }
-
-  [[nodiscard]] static bool in_flight(const signals::Observation& observation) {
-    for (const signals::PoolObservation& pool : observation.pools) {
-      if (pool.unrouted_requests > 0) return true;
-      for (const signals::ReplicaObservation& replica : pool.replicas)
-        if (!replica.sample || replica.sample->running_requests + replica.sample->queued_requests > 0) return true;
-    }
-    return false;
   }
 
   [[nodiscard]] bool in_trouble(const signals::Observation& observation) const {
@@ -239,8 +227,9 @@ class PenstockPlanner final : public Policy {
   void note_plan(const signals::Observation& observation) {
     const auto& plan = load_.plan();
     if (!plan || plan->made != observation.now) return;
-    recent_plans_.resize(plan->fleet.size(), TimedValues{kRecentPlans});
+    recent_plans_.resize(plan->fleet.size() + 1, TimedValues{kRecentPlans});
     for (std::size_t i = 0; i < plan->fleet.size(); ++i) recent_plans_[i].add(observation.now, plan->fleet[i]);
+    recent_plans_.back().add(observation.now, static_cast<double>(replicas_of(plan->fleet)));
   }
 
   // Holds are learned for the default stabilisation window and scale with it.
@@ -250,12 +239,34 @@ class PenstockPlanner final : public Policy {
     return core::from_seconds(part * core::to_seconds(load_outlook_->controller(phase).hold));
   }
   // The largest plan of that time. Guardrails hold replicas for their window already, but not those asleep.
-  [[nodiscard]] std::uint32_t held_plan(const signals::Observation& observation, std::size_t index,
-                                        RolloutPhase phase) const {
-    const bool sleeps = observation.pools[index].can_sleep();
-    const core::Duration longer = hold(phase) - (sleeps ? core::Duration{} : options_.guardrails.stabilisation);
+  [[nodiscard]] std::uint32_t held_plan(core::Instant now, std::size_t index, RolloutPhase phase, bool sleeps = false,
+                                        bool for_switches = false) const {
+    const core::Duration longer = for_switches
+                                      ? options_.guardrails.shrink_step
+                                      : hold(phase) - (sleeps ? core::Duration{} : options_.guardrails.stabilisation);
     if (index >= recent_plans_.size() || longer <= core::Duration{}) return 0;
-    return static_cast<std::uint32_t>(recent_plans_[index].max(observation.now, longer).value_or(0.0));
+    return static_cast<std::uint32_t>(recent_plans_[index].max(now, longer).value_or(0.0));
+  }
+
+  // The replicas that each pool needs beside a partner that may take the others: its proposal, with the plans of the
+  // last minute only. Lowers the proposals to the largest recent sum of plans. Empty if no replica changes its role.
+  [[nodiscard]] std::vector<std::uint32_t> needed_for_switches(const signals::Observation& observation,
+                                                               std::vector<PoolDecision>& proposals) const {
+    if (!exchanges_replicas(observation)) return {};
+    std::vector<std::uint32_t> needed;
+    for (const PoolDecision& proposal : propose_all(observation, options_.phase, true))
+      needed.push_back(proposal.target);
+    const std::uint32_t sum = held_plan(observation.now, proposals.size(), options_.phase);
+    if (sum > 0) share_hold(observation, needed, correction_.corrected(sum), proposals);
+    return needed;
+  }
+  // What a pool has given away it does not hold any more.
+  void forget_given_plans(core::Instant now, const Decision& decision) {
+    for (std::size_t i = 0; i < std::min(guardrails_.given().size(), recent_plans_.size()); ++i) {
+      if (guardrails_.given()[i] == 0) continue;
+      recent_plans_[i] = TimedValues{kRecentPlans};
+      recent_plans_[i].add(now, decision.pools[i].target);
+    }
   }
 
   void check_trials(const signals::Observation& observation) {
@@ -263,13 +274,8 @@ class PenstockPlanner final : public Policy {
     if (!check) return;
     trial_error_.observe(*check);
     // What starts has not had an effect yet.
-    const bool may_grow = observation.now >= raise_from_ && !starts(observation);
+    const bool may_grow = observation.now >= raise_from_ && !replicas_start(observation);
     if (correction_.observe(*check, observation.now, may_grow)) wait_for_start(observation);
-  }
-
-  [[nodiscard]] static bool starts(const signals::Observation& observation) {
-    return std::any_of(observation.pools.begin(), observation.pools.end(),
-                       [](const signals::PoolObservation& pool) { return pool.starting > 0; });
   }
   void wait_for_start(const signals::Observation& observation) {
     raise_from_ = observation.now + std::max(kRaiseStep, lags_of(observation).soonest);
@@ -284,19 +290,9 @@ class PenstockPlanner final : public Policy {
     raised_at_ = observation.now;
     if (!burn_.burning()) return correction_.decay();
     // A shrinking queue resolves soon, and starting replicas have not had an effect yet.
-    if (!in_trouble(observation) || starts(observation) || waiting < waited) return;
+    if (!in_trouble(observation) || replicas_start(observation) || waiting < waited) return;
     if (observation.now < raise_from_) return;
     if (correction_.raise(observation.now)) wait_for_start(observation);
-  }
-
-  [[nodiscard]] static std::uint64_t waiting_requests(const signals::Observation& observation) {
-    std::uint64_t waiting = 0;
-    for (const signals::PoolObservation& pool : observation.pools) {
-      waiting += pool.unrouted_requests;
-      for (const signals::ReplicaObservation& replica : pool.replicas)
-        if (replica.sample) waiting += replica.sample->queued_requests;
-    }
-    return waiting;
   }
 
   // If no fleet meets the SLO in the model, the model or the SLO is wrong; neither is a reason to shrink.
@@ -311,10 +307,12 @@ class PenstockPlanner final : public Policy {
 
   // ---- proposals ----------------------------------------------------------------------------------------------------
 
-  [[nodiscard]] std::vector<PoolDecision> propose_all(const signals::Observation& observation,
-                                                      RolloutPhase phase) const {
+  // `for_switches`: without the hold, for what a pool can give to its partner.
+  [[nodiscard]] std::vector<PoolDecision> propose_all(const signals::Observation& observation, RolloutPhase phase,
+                                                      bool for_switches = false) const {
     std::vector<PoolDecision> proposals;
-    for (std::size_t i = 0; i < observation.pools.size(); ++i) proposals.push_back(propose(observation, i, phase));
+    for (std::size_t i = 0; i < observation.pools.size(); ++i)
+      proposals.push_back(propose(observation, i, phase, for_switches));
     for (std::size_t i = 0; i < proposals.size(); ++i)
       add_memory_evidence(observation.pools[i], observation.now, proposals[i]);
     const bool in_series = observation.pools.front().role != signals::Role::kAggregated;
@@ -322,8 +320,8 @@ class PenstockPlanner final : public Policy {
     return proposals;
   }
 
-  [[nodiscard]] PoolDecision propose(const signals::Observation& observation, std::size_t index,
-                                     RolloutPhase phase) const {
+  [[nodiscard]] PoolDecision propose(const signals::Observation& observation, std::size_t index, RolloutPhase phase,
+                                     bool for_switches) const {
     const signals::PoolObservation& pool = observation.pools[index];
     PoolDecision hold;
     hold.current = hold.target = pool.target_replicas;
@@ -344,11 +342,11 @@ class PenstockPlanner final : public Policy {
       if (options_.target == OptimizationTarget::kLatency) rule = latency_rule();
       return by_load(pool, rule, index < speeds_.size() ? speeds_[index].engine().max_sequences : std::nullopt);
     }
-    return by_plans(observation, index, phase);
+    return by_plans(observation, index, phase, for_switches);
   }
 
-  [[nodiscard]] PoolDecision by_plans(const signals::Observation& observation, std::size_t index,
-                                      RolloutPhase phase) const {
+  [[nodiscard]] PoolDecision by_plans(const signals::Observation& observation, std::size_t index, RolloutPhase phase,
+                                      bool for_switches) const {
     const signals::PoolObservation& pool = observation.pools[index];
     PoolDecision proposal;
     proposal.current = proposal.target = pool.target_replicas;
@@ -371,7 +369,8 @@ class PenstockPlanner final : public Policy {
       if (load_.plan())
         proposal.evidence.push_back({"load_based_target", static_cast<double>(load_.plan()->fleet[index]), "replicas"});
     }
-    const std::uint32_t held = phase >= RolloutPhase::kLoad ? held_plan(observation, index, phase) : 0;
+    const std::uint32_t held =
+        phase >= RolloutPhase::kLoad ? held_plan(observation.now, index, phase, pool.can_sleep(), for_switches) : 0;
     if (chosen != nullptr && held > proposal.target) {
       proposal.target = held;
       proposal.evidence.push_back({"largest_recent_plan", static_cast<double>(held), "replicas"});
@@ -421,7 +420,7 @@ class PenstockPlanner final : public Policy {
     if (!late || (plan && observation.now <= plan->made + kPlanLasts)) return;
     if (index >= speeds_.size()) return;
     const auto formula = speeds_[index].by_formula(observation.pools[index], slo_.target,
-                                                   outlook_->growth(rate_of(observation)), options_.utilisation);
+                                                   outlook_->growth(arrival_rate(observation)), options_.utilisation);
     const bool planned = proposal.reason != Reason::kInsufficientData;
     if (!formula || formula->replicas < proposal.target || (planned && formula->replicas == proposal.target)) return;
     proposal.target = formula->replicas;
@@ -429,12 +428,6 @@ class PenstockPlanner final : public Policy {
     proposal.evidence = {{"by_input", static_cast<double>(formula->by_input), "replicas"},
                          {"by_output", static_cast<double>(formula->by_output), "replicas"},
                          {"utilisation", formula->utilisation, "share"}};
-  }
-
-  [[nodiscard]] static double rate_of(const signals::Observation& observation) {
-    const signals::TrafficWindow traffic = signals::entry_traffic(observation).last_minute;
-    const double seconds = core::to_seconds(traffic.length);
-    return seconds > 0.0 ? static_cast<double>(traffic.arrivals) / seconds : 0.0;
   }
 
   // Scales all pools by the factor of the pool with the highest need.
