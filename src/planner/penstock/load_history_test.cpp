@@ -108,8 +108,8 @@ TEST(LoadHistory, PeakForgetsAfterTwentyMinutes) {
 }
 
 TEST(LoadHistory, CounterResetLeavesTheIntervalOut) {
-  for (std::uint64_t signals::PoolObservation::*counter :
-       {&signals::PoolObservation::arrivals_total, &signals::PoolObservation::input_tokens_total}) {
+  for (std::uint64_t signals::FleetTraffic::*counter :
+       {&signals::FleetTraffic::arrivals_total, &signals::FleetTraffic::input_tokens_total}) {
     Traffic traffic = begun();
     (void)traffic.ticks(8, 1, 500, 100);
     traffic.pool.*counter = 0;
