@@ -40,8 +40,9 @@ class RequestRouter {
   [[nodiscard]] admission::Verdict verdict(const ActiveRequest& request, const Choice& choice, core::Instant now) const;
 
   // Whether the replica has capacity that no interactive request needs: it computes no prompt, that of the request
-  // takes at most half the TTFT objective, and with the request its ITL and its KV usage stay below a share of their
-  // limits. An interactive request that arrives then waits for the prompt of one such request at most.
+  // takes at most half the TTFT objective or half of the other replicas are free of prompts, and with the request its
+  // ITL and its KV usage stay below a share of their limits. An interactive request that arrives then meets the prompt
+  // of one such request at most.
   [[nodiscard]] bool has_spare(const ActiveRequest& request, const Choice& choice, const AnswerTimes& times,
                                core::Instant now);
 
