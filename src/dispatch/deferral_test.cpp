@@ -70,7 +70,7 @@ TEST_F(DeferringDispatcher, BatchWaitsWhileAPromptIsComputed) {
   EXPECT_TRUE(waits.is_work) << "planners count it when it arrives";
   EXPECT_EQ(dispatcher_->overview(kAt).deferred_requests, 1U);
   EXPECT_EQ(dispatcher_->overview(kAt).waiting_batch, 0U);
-  EXPECT_EQ(dispatcher_->waiting_for_room(0).requests, 0U) << "it is no backlog";
+  EXPECT_EQ(dispatcher_->waiting_for_room(0, 0).requests, 0U) << "it is no backlog";
   dispatcher_->tick(kAt + 4min);
   EXPECT_TRUE(listener_.grants.empty() && listener_.refusals.empty()) << "its queue time is 5 s";
   dispatcher_->answered(chat, kAt + 4min);

@@ -138,9 +138,7 @@ void RequestPath::deliver(dispatch::Ticket ticket, const dispatch::Grant& grant)
 }
 
 void RequestPath::deliver(dispatch::Ticket ticket, const dispatch::Refusal& refusal) {
-  const auto found = waiting_.find(ticket);
-  const std::uint32_t request = found->second;
-  waiting_.erase(found);
+  const std::uint32_t request = waiting_.extract(ticket).mapped();
   if (refusal.is_work && !view_.sees(request)) view_.arrived(request);
   refuse(request);
 }

@@ -80,6 +80,27 @@ void report_load(Replica& replica, core::Instant now, dispatch::Dispatcher& disp
                           state.total_kv_tokens});
 }
 
+// The telemetry that was sampled until `sampled` has arrived.
+void observe_replicas(Fleet& fleet, std::uint32_t index, core::Instant sampled, signals::PoolObservation& seen) {
+  const Pool& pool = fleet.pools()[index];
+  static_cast<signals::Pool&>(seen) = pool.spec;
+  seen.target_replicas = pool.target;
+  seen.asleep_target = pool.asleep_target;
+  seen.starting = fleet.count(index, ReplicaState::kStarting);
+  seen.ready = fleet.count(index, ReplicaState::kReady);
+  seen.draining = fleet.count(index, ReplicaState::kDraining);
+  seen.asleep = fleet.count_asleep(index);
+  seen.switching = fleet.count_switching(index);
+  seen.starting_to_sleep = fleet.count(index, ReplicaState::kAsleep) - seen.asleep;
+  for (const std::uint32_t id : pool.replicas) {
+    Replica& replica = fleet.replica(id);
+    auto& coming = replica.on_its_way;
+    for (; !coming.empty() && coming.front().sampled_at <= sampled; coming.pop_front())
+      replica.reported = coming.front();
+    seen.replicas.push_back({id, replica.state, replica.state_since, replica.reported});
+  }
+}
+
 }  // namespace
 
 core::Duration series_width(const workload::Workload& workload, const RunOptions& options) {
@@ -295,23 +316,7 @@ signals::Observation World::observe() {
   for (std::uint32_t index = 0; index < fleet_.pools().size(); ++index) {
     Pool& pool = fleet_.pools()[index];
     signals::PoolObservation& seen = observation.pools.emplace_back();
-    static_cast<signals::Pool&>(seen) = pool.spec;
-    seen.target_replicas = pool.target;
-    seen.asleep_target = pool.asleep_target;
-    seen.starting = fleet_.count(index, ReplicaState::kStarting);
-    seen.ready = fleet_.count(index, ReplicaState::kReady);
-    seen.draining = fleet_.count(index, ReplicaState::kDraining);
-    seen.asleep = fleet_.count_asleep(index);
-    seen.switching = fleet_.count_switching(index);
-    seen.starting_to_sleep = fleet_.count(index, ReplicaState::kAsleep) - seen.asleep;
-    for (const std::uint32_t id : pool.replicas) {
-      Replica& replica = fleet_.replica(id);
-      auto& coming = replica.on_its_way;
-      for (; !coming.empty() && coming.front().sampled_at <= timeline_.now - options_.faults.telemetry_delay;
-           coming.pop_front())
-        replica.reported = coming.front();
-      seen.replicas.push_back({id, replica.state, replica.state_since, replica.reported});
-    }
+    observe_replicas(fleet_, index, timeline_.now - options_.faults.telemetry_delay, seen);
     seen.unrouted_requests = requests_.unrouted(index);
     seen.actions_failed_total = pool.actions_failed;
     pool.meter.read(seen, timeline_.now, workload_.tenants);
