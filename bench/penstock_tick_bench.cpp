@@ -7,7 +7,6 @@
 
 #include "core/random.h"
 #include "engine/step_time_models.h"
-#include "planner/penstock/asleep.h"
 #include "planner/penstock/penstock_planner.h"
 #include "simulation/run.h"
 #include "simulation/trials.h"
@@ -71,22 +70,7 @@ void tick(benchmark::State& state) {
     state.counters["mean_replicas"] = result->mean_replicas;
   }
 }
-// The size of base and of replicas asleep, once in a tick and pool.
-void two_stages(benchmark::State& state) {
-  core::RandomStream random{1};
-  std::vector<planner::FutureNeed> futures;
-  for (std::int64_t i = 0; i < state.range(0); ++i) {
-    const double soon = random.uniform() * 40.0;
-    futures.push_back({soon, soon + random.uniform() * 20.0, 1.0});
-  }
-  signals::Pool pool;
-  pool.max_replicas = 64;
-  pool.start_up = std::chrono::seconds{120};
-  pool.wake_time = std::chrono::seconds{8};
-  for (auto _ : state) benchmark::DoNotOptimize(planner::two_stages_for(futures, pool, 20.0));
-}
 
-BENCHMARK(two_stages)->Arg(500)->ArgName("futures")->Unit(benchmark::kMicrosecond);
 BENCHMARK(tick)->Arg(10)->Arg(100)->Iterations(1)->UseManualTime()->Unit(benchmark::kMillisecond);
 
 }  // namespace

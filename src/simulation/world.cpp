@@ -80,6 +80,15 @@ void report_load(Replica& replica, core::Instant now, dispatch::Dispatcher& disp
                           state.total_kv_tokens});
 }
 
+void report_all(Fleet& fleet, core::Instant now, dispatch::Dispatcher& dispatcher) {
+  for (Pool& pool : fleet.pools()) {
+    for (const std::uint32_t id : pool.replicas) {
+      Replica& replica = fleet.replica(id);
+      if (replica.is_in_use() && !replica.is_hung(now)) report_load(replica, now, dispatcher);
+    }
+  }
+}
+
 // The telemetry that was sampled until `sampled` has arrived.
 void observe_replicas(Fleet& fleet, std::uint32_t index, core::Instant sampled, signals::PoolObservation& seen) {
   const Pool& pool = fleet.pools()[index];
@@ -285,12 +294,7 @@ void World::check_invariants(bool at_end) const {
 }
 
 void World::report_loads() {
-  for (Pool& pool : fleet_.pools()) {
-    for (const std::uint32_t id : pool.replicas) {
-      Replica& replica = fleet_.replica(id);
-      if (replica.is_in_use() && !replica.is_hung(timeline_.now)) report_load(replica, timeline_.now, *dispatcher_);
-    }
-  }
+  report_all(fleet_, timeline_.now, *dispatcher_);
   timeline_.schedule(timeline_.now + kLoadReportInterval, EventKind::kLoadReports);
 }
 
