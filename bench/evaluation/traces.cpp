@@ -77,7 +77,7 @@ constexpr std::array kTraces{
     thin_day("servegen-r1", "ServeGen DeepSeek-R1, hours 0 to 14", "servegen_deepseek_r1_h0_14.csv.zst", 24.0,
              std::chrono::hours{1}),
     thin_day("servegen-large", "ServeGen m-large, day 0", "servegen_large_day0_thinned.csv.zst", 36.0,
-             std::chrono::hours{2}),
+             std::chrono::hours{1}),
     thin_day("servegen-mid", "ServeGen m-mid, day 1", "servegen_mid_day1_thinned.csv.zst", 18.0, std::chrono::hours{1}),
 };
 
