@@ -4,12 +4,12 @@
 #include <iterator>
 
 #include "core/random.h"
+#include "planner/penstock/load_history.h"
 
 namespace penstock::planner {
 namespace {
 
 constexpr double kHashRange = 18'446'744'073'709'551'616.0;  // 2^64
-constexpr double kUnknownAnswer = 200.0;  // Assumed output length in tokens until a request has ended.
 
 // `same`: number of the request among those with the same arrival.
 core::Instant spread_arrival(const signals::RecentRequest& request, std::uint64_t same, core::Duration window_most) {
@@ -22,12 +22,6 @@ core::Instant spread_arrival(const signals::RecentRequest& request, std::uint64_
 bool arrives_earlier(const signals::RecentRequest& a, const signals::RecentRequest& b) { return a.arrival < b.arrival; }
 
 bool is_deferrable(const signals::RecentRequest& request) { return request.completion_window > core::Duration{}; }
-
-double mean_answer(const signals::TrafficWindow& window) {
-  return window.completed == 0
-             ? kUnknownAnswer
-             : static_cast<double>(window.completed_output_tokens) / static_cast<double>(window.completed);
-}
 
 }  // namespace
 
@@ -57,8 +51,8 @@ const signals::Observation& DeferredTraffic::spread(const signals::Observation& 
 
   spread_ = observation;
   spread_.recent = requests_;
-  signals::PoolObservation &entry = spread_.pools.front(), &exit = spread_.pools.back();
-  const std::uint64_t output = exit.output_tokens_total;
+  const signals::FleetTraffic decoded = signals::exit_traffic(observation);
+  const std::uint64_t output = decoded.output_tokens_total;
   if (!begun_ || now < counted_to_) {
     begun_ = true;
   } else {
@@ -75,11 +69,13 @@ const signals::Observation& DeferredTraffic::spread(const signals::Observation& 
     arrivals_ += arrivals - arrived;
     input_tokens_ += tokens - arrived_tokens;
     // Engines do not report whose tokens they generate.
-    const double generated = static_cast<double>(arrivals) * mean_answer(exit.last_minute);
+    const double generated = static_cast<double>(arrivals) * mean_output_tokens(decoded.last_minute);
     output_tokens_ += static_cast<std::uint64_t>(generated) - (output - output_seen_);
   }
   counted_to_ = now;
   output_seen_ = output;
+  // The totals of the fleet count, so that any pool of the kind may have the difference.
+  signals::PoolObservation &entry = spread_.pools.front(), &exit = spread_.pools.back();
   entry.arrivals_total += arrivals_;
   entry.input_tokens_total += input_tokens_;
   exit.output_tokens_total += output_tokens_;

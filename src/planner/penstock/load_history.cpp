@@ -13,6 +13,12 @@ constexpr double kOutputUnknown = 200.0;  // Assumed output length in tokens unt
 
 }  // namespace
 
+double mean_output_tokens(const signals::TrafficWindow& window) {
+  return window.completed == 0
+             ? kOutputUnknown
+             : static_cast<double>(window.completed_output_tokens) / static_cast<double>(window.completed);
+}
+
 std::optional<LoadMinute> LoadHistory::observe(core::Instant now, const signals::FleetTraffic& traffic,
                                                std::uint64_t generated_tokens) {
   const core::Instant from = std::exchange(seen_at_, now);
@@ -29,9 +35,7 @@ std::optional<LoadMinute> LoadHistory::observe(core::Instant now, const signals:
     return std::nullopt;
   }
   const signals::TrafficWindow& window = traffic.last_minute;
-  const double length = window.completed == 0 ? kOutputUnknown
-                                              : static_cast<double>(window.completed_output_tokens) /
-                                                    static_cast<double>(window.completed);
+  const double length = mean_output_tokens(window);
   const double output = generated_tokens > 0 ? generated : length * arrivals;
   recent_.push_back({from, now, input + kOutputTokenLoad * output});
   while (recent_.front().to <= now - kRecent) recent_.pop_front();

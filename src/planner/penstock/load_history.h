@@ -30,6 +30,9 @@ struct LoadMinute {
   return static_cast<std::uint64_t>((positive + core::kMinute - core::Duration{1}) / core::kMinute);
 }
 
+// Output tokens of a request on average; an assumed length until one has completed.
+[[nodiscard]] double mean_output_tokens(const signals::TrafficWindow& window);
+
 class LoadHistory {
  public:
   // Called every tick with the traffic of the pools at which requests enter, and the output tokens that engines have

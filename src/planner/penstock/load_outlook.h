@@ -23,7 +23,6 @@ struct CapacityLags {
   core::Duration start_up;
   core::Duration soonest;  // The wake time of a fleet with replicas asleep, otherwise its start-up time.
   void archive(core::StateArchive& state) { state.values_of(start_up, soonest); }
-  bool operator==(const CapacityLags&) const = default;
 };
 
 class LoadOutlook {
