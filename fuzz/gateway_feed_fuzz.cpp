@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>
+#include <vector>
 
 #include "controller/gateway_feed.h"
 #include "controller/traffic_recorder.h"
@@ -20,8 +21,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     controller::TrafficRecorder book{options};
     core::Instant now = core::kStart + std::chrono::seconds{100};
     for (int i = 0; i < 2; ++i, now += std::chrono::seconds{1}) book.take(*page, now);
-    signals::PoolObservation entry, decode;
-    book.fill(entry, &decode, now);
+    std::vector<signals::PoolObservation> pools(2);
+    pools.front().role = signals::Role::kPrefill;
+    pools.back().role = signals::Role::kDecode;
+    book.fill(pools, now);
     if (book.met() > book.judged()) std::abort();
     for (const signals::RecentRequest& request : book.recent(core::kStart))
       if (request.arrival < core::kStart || request.arrival > now || std::isnan(request.ttft_ms)) std::abort();
