@@ -62,7 +62,7 @@ Run run_of(const decision::RunResult& result) {
   run.policy = result.policy;
   run.attainment = result.slo_attainment;
   run.gpu_hours = result.gpu_hours;
-  run.burst_attainment = result.bursts.attainment();
+  run.bursts = result.bursts;
   if (result.duration_s > 0.0)
     run.direction_changes_per_day = static_cast<double>(result.direction_changes) * kSecondsPerDay / result.duration_s;
   run.requests = result.requests;
@@ -73,6 +73,32 @@ Run run_of(const decision::RunResult& result) {
   run.replicas = result.replicas;
   run.peak_replicas = result.peak_replicas;
   return run;
+}
+
+Run pooled(std::span<const Run> runs) {
+  Run pool = runs.front();
+  const auto count = static_cast<double>(runs.size());
+  const auto mean = [&](auto member) {
+    double sum = 0.0;
+    for (const Run& run : runs) sum += static_cast<double>(run.*member);
+    return sum / count;
+  };
+  pool.gpu_hours = mean(&Run::gpu_hours);
+  pool.direction_changes_per_day = mean(&Run::direction_changes_per_day);
+  pool.actions = static_cast<std::uint64_t>(std::llround(mean(&Run::actions)));
+  for (const Run& run : runs.subspan(1)) {
+    pool.bursts.requests += run.bursts.requests;
+    pool.bursts.met += run.bursts.met;
+    pool.requests += run.requests;
+    pool.misses += run.misses;
+    pool.failed += run.failed;
+    pool.replicas = std::min(pool.replicas, run.replicas);
+    pool.peak_replicas = std::max(pool.peak_replicas, run.peak_replicas);
+    pool.cpu_s += run.cpu_s;
+  }
+  pool.attainment =
+      1.0 - static_cast<double>(pool.misses) / static_cast<double>(std::max<std::uint64_t>(pool.requests, 1));
+  return pool;
 }
 
 std::optional<Cost> cost_of(std::span<const Run> runs, double attainment) {
@@ -161,8 +187,8 @@ std::optional<double> burst_attainment_of_peers(const TraceEvaluation& trace, do
   std::optional<double> best;
   for (const PolicyRuns& peer : trace.peers)
     for (const Run& run : peer.runs)
-      if (run.burst_attainment && run.gpu_hours <= gpu_hours)
-        best = std::max(best.value_or(*run.burst_attainment), *run.burst_attainment);
+      if (const auto attained = run.bursts.attainment(); attained && run.gpu_hours <= gpu_hours)
+        best = std::max(best.value_or(*attained), *attained);
   return best;
 }
 

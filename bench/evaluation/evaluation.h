@@ -26,13 +26,15 @@ struct Run {
   bool standard = false;          // The setting that the policy has by itself.
   bool transferred = false;       // Run only because the setting was tuned on another trace.
   double attainment = 0.0, gpu_hours = 0.0;
-  std::optional<double> burst_attainment;
+  decision::BurstResult bursts;
   double direction_changes_per_day = 0.0;
   std::uint64_t requests = 0, misses = 0, actions = 0, failed = 0;
   std::uint32_t replicas = 0, peak_replicas = 0;
   double cpu_s = 0.0;  // CPU time of the run, with the search of a clairvoyant.
 };
 [[nodiscard]] Run run_of(const decision::RunResult& result);
+// One run out of those with other seeds, at least one: shares of all requests, costs and rates on the mean.
+[[nodiscard]] Run pooled(std::span<const Run> runs);
 
 // The runs of a policy, by ascending setting.
 struct PolicyRuns {
@@ -61,6 +63,7 @@ struct TraceEvaluation {
   std::vector<Run> oracle;         // By goal.
   std::optional<Run> first_half;   // The smallest fixed fleet that reached the goal in the first half.
   std::vector<SeedRuns> seeds;     // Empty, or the first seed and others.
+  std::uint32_t seeds_pooled = 1;  // Every run above is the pooled() one of this many seeds.
   double preparation_cpu_s = 0.0;  // CPU time to read the trace, choose the first fleet and load-test a replica.
 };
 

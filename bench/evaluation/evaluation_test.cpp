@@ -109,6 +109,30 @@ TEST(Transfers, ChargeThePeerOnTheMeanOfAllOtherTraces) {
   EXPECT_EQ(best_peer_tuned_elsewhere(evaluation, evaluation.traces[0])->name, "fixed fleet");
 }
 
+TEST(Pooled, SharesAreOfAllRequestsAndCostsAreMeans) {
+  evaluation::Run first = run("kpa", 0.99, 4.0, 0.7), second = run("kpa", 0.9, 1.0, 0.7);
+  first.misses = 10;
+  second.requests = 3000;
+  second.misses = 300;
+  first.bursts = {10, 10};
+  second.bursts = {30, 15};
+  first.direction_changes_per_day = 20.0;
+  second.replicas = 1;
+  second.peak_replicas = 7;
+  const evaluation::Run both = pooled(std::vector{first, second});
+  EXPECT_EQ(both.policy, "kpa");
+  EXPECT_DOUBLE_EQ(*both.setting, 0.7);
+  EXPECT_EQ(both.requests, 4000U);
+  EXPECT_EQ(both.misses, 310U);
+  EXPECT_DOUBLE_EQ(both.attainment, 1.0 - 310.0 / 4000.0);
+  EXPECT_DOUBLE_EQ(both.gpu_hours, 2.5);
+  EXPECT_DOUBLE_EQ(*both.bursts.attainment(), 25.0 / 40.0);
+  EXPECT_DOUBLE_EQ(both.direction_changes_per_day, 10.0);
+  EXPECT_EQ(both.replicas, 1U);
+  EXPECT_EQ(both.peak_replicas, 7U);
+  EXPECT_DOUBLE_EQ(pooled(std::vector{first}).attainment, 0.99);
+}
+
 TEST(Comparison, OnlyPeersWithTheirStandardSettingDominate) {
   TraceEvaluation trace = sample().traces[0];
   const auto& ours = *at_goal(trace, 0.99);
@@ -121,8 +145,8 @@ TEST(Comparison, OnlyPeersWithTheirStandardSettingDominate) {
 
 TEST(Comparison, BurstsAreComparedWithPeersThatCostNoMore) {
   TraceEvaluation trace = sample().traces[0];
-  trace.peers[0].runs[0].burst_attainment = 0.99;  // 12 GPU-hours.
-  trace.peers[0].runs[1].burst_attainment = 0.9;   // 8.
+  trace.peers[0].runs[0].bursts = {100, 99};  // 12 GPU-hours.
+  trace.peers[0].runs[1].bursts = {100, 90};  // 8.
   EXPECT_EQ(burst_attainment_of_peers(trace, 9.0), 0.9);
   EXPECT_EQ(burst_attainment_of_peers(trace, 12.0), 0.99);
   EXPECT_FALSE(burst_attainment_of_peers(trace, 1.0));

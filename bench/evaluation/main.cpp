@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <ctime>
@@ -97,33 +98,66 @@ core::Result<void> make_folder(const fs::path& folder) {
   return {};
 }
 
+// Says on the terminal what each part took.
+class PartTimer {
+ public:
+  explicit PartTimer(cli::ProgressBar& bar) : bar_(bar) {}
+
+  static double process_cpu_s() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
+
+  void part_done(std::string_view part) {
+    const Clock::time_point now = Clock::now();
+    const double cpu_s = process_cpu_s();
+    bar_.erase();
+    fmt::print(stderr, "{:<24} {:5.0f} s {:7.0f} CPU s; since the start {:5.0f} s\n", part, seconds(now - part_began_),
+               cpu_s - cpu_before_s_, seconds(now - began_));
+    part_began_ = now;
+    cpu_before_s_ = cpu_s;
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static double seconds(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
+
+  cli::ProgressBar& bar_;
+  Clock::time_point began_ = Clock::now(), part_began_ = began_;
+  double cpu_before_s_ = 0.0;
+};
+
 core::Result<Evaluation> evaluate(const Request& request) {
   Evaluation evaluation;
   evaluation.command = request.command;
   evaluation.quick = request.scope.quick;
   cli::ProgressBar bar{cli::stderr_is_terminal()};
   const ShowProgress show = [&](const replay::TaskProgress& progress) { bar.show(progress); };
+  PartTimer timer{bar};
   for (const EvaluationTrace& trace : evaluation_traces()) {
     if (!request.wants(trace.name)) continue;
     auto evaluated = evaluate_trace(trace, request.scope, show);
     if (!evaluated) return tl::make_unexpected(evaluated.error());
     evaluation.traces.push_back(*std::move(evaluated));
+    timer.part_done(trace.name);
   }
   if (auto done = run_transfers(evaluation.traces, request.scope, show); !done)
     return tl::make_unexpected(done.error());
-  if (request.wants(kSeeds))
+  timer.part_done("settings of other traces");
+  if (request.wants(kSeeds)) {
     if (auto done = run_seeds(evaluation.traces, request.scope, show); !done) return tl::make_unexpected(done.error());
+    timer.part_done(kSeeds);
+  }
   if (request.wants(kAblation)) {
     auto ablations = evaluate_ablations(request.scope, show);
     if (!ablations) return tl::make_unexpected(ablations.error());
     evaluation.ablations = *std::move(ablations);
+    timer.part_done(kAblation);
   }
   if (request.wants(kRobustness)) {
     auto scenarios = evaluate_scenarios(evaluation_scenarios(request.scope.quick), request.scope, show);
     if (!scenarios) return tl::make_unexpected(scenarios.error());
     evaluation.scenarios = *std::move(scenarios);
+    timer.part_done(kRobustness);
   }
-  evaluation.cpu_s = static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
+  evaluation.cpu_s = PartTimer::process_cpu_s();
   return evaluation;
 }
 

@@ -124,6 +124,12 @@ std::string first_fleet(const RunInfo& info) {
   return fmt::format("{}", fmt::join(replicas, " + "));
 }
 
+// "all", "the busiest 1 h", "all, three seeds"
+std::string replayed(const TraceEvaluation& trace) {
+  const std::string part = trace.notes.empty() ? "all" : trace.notes;
+  return trace.seeds_pooled == 1 ? part : fmt::format("{}, with {} seeds", part, trace.seeds_pooled);
+}
+
 std::vector<std::string> swept_on_days() {
   std::vector<std::string> names;
   for (const std::string_view policy : planner::policy_names()) {
@@ -155,6 +161,8 @@ std::string settings(const Evaluation& evaluation) {
       "where they enclose\n  95, 98, 99 and 99.5 %. On days, with Claude Code and in other worlds of Azure's hour "
       "(start-up, "
       "engine, pools), Penstock runs with\n  four goals and fewer peers with fewer settings; on days these are {}.\n"
+      "- With several seeds, attainment is that of all requests of all seeds, and GPU-hours are the mean: a setting of "
+      "a peer cannot\n  fit the noise of one seed. Each seed has its own first fleet.\n"
       "- The rates of the days are a compromise between the replicas at the peak and the time that the page takes.\n\n"
       "| trace | replayed | requests | duration | rate | spread | start-up | first fleet | best attainment |\n"
       "|---|---|---:|---:|---:|---:|---:|---:|---:|\n",
@@ -162,9 +170,8 @@ std::string settings(const Evaluation& evaluation) {
       info.router, info.seed, info.pools.front().min_replicas, info.pools.front().max_replicas, "2 min",
       fmt::join(swept_on_days(), ", "));
   for (const TraceEvaluation& trace : evaluation.traces)
-    text += fmt::format("| {} | {} | {} | {} | ×{:g} | {} | {} | {} | {} |\n", trace.title,
-                        trace.notes.empty() ? "all" : trace.notes, format_count(trace.info.requests),
-                        in_seconds(trace.info.duration), trace.info.rate_scale,
+    text += fmt::format("| {} | {} | {} | {} | ×{:g} | {} | {} | {} | {} |\n", trace.title, replayed(trace),
+                        format_count(trace.info.requests), in_seconds(trace.info.duration), trace.info.rate_scale,
                         trace.info.rate_scale > 1.0 ? in_seconds(trace.info.rate_scale_spread) : "–",
                         in_seconds(trace.info.start_up), first_fleet(trace.info), percent(best_possible(trace)));
   std::string flags;
@@ -229,7 +236,7 @@ std::string equal_attainment_table(const TraceEvaluation& trace) {
 
 std::string shipped_row(const Run& run, const std::string& name) {
   return fmt::format("| {} | {} | {} | {} | {} | {} to {} | {} | {:.0f} |\n", name, percent(run.attainment),
-                     percent_or_dash(run.burst_attainment), format_count(run.misses), in_hours(run.gpu_hours),
+                     percent_or_dash(run.bursts.attainment()), format_count(run.misses), in_hours(run.gpu_hours),
                      run.replicas, run.peak_replicas, format_count(run.actions), run.direction_changes_per_day);
 }
 

@@ -72,8 +72,8 @@ std::string seeds_section(const Evaluation& evaluation) {
   return "\n## Three seeds\n\n"
          "Mean and range over three seeds, of which the router, the built-in workload and scaled copies of a trace "
          "draw. "
-         "Penstock has the\ngoal of 99 %, the best peer the setting that was the cheapest at 99 % with the first "
-         "seed.\n\n"
+         "Penstock has the\ngoal of 99 %, the best peer the setting that was the cheapest at 99 % in the section "
+         "of the trace.\n\n"
          "| trace | Penstock: attainment | GPU-hours | best peer | attainment | GPU-hours |\n"
          "|---|---|---|---|---|---|\n" +
          rows;

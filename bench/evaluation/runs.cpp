@@ -16,7 +16,6 @@
 
 namespace penstock::evaluation {
 
-using decision::RunResult;
 using replay::Task;
 namespace {
 
@@ -58,7 +57,7 @@ class TraceTasks {
           {"clairvoyant", 40.0, [this, i](const Progress& progress) {
              const double goal = budget_.clairvoyant_goals[i];
              const CpuTimer timer;
-             return runs_.clairvoyant(goal, budget_.clairvoyant_requests, progress).map([&](const RunResult& result) {
+             return runs_.clairvoyant(goal, budget_.clairvoyant_requests, progress).map([&](const Run& result) {
                evaluation_.oracle[i] = named(result, fmt::format("clairvoyant:goal={:g}", goal), goal, timer);
              });
            }});
@@ -72,8 +71,7 @@ class TraceTasks {
   }
 
  private:
-  static Run named(const RunResult& result, std::string policy, std::optional<double> setting, const CpuTimer& timer) {
-    Run run = run_of(result);
+  static Run named(Run run, std::string policy, std::optional<double> setting, const CpuTimer& timer) {
     run.policy = std::move(policy);
     run.setting = setting;
     run.cpu_s = timer.seconds();
@@ -99,7 +97,7 @@ class TraceTasks {
 
   core::Result<void> run_standard(PolicyRuns& peer) const {
     const CpuTimer timer;
-    return runs_.peer(peer.policy).map([&](const RunResult& result) {
+    return runs_.peer(peer.policy).map([&](const Run& result) {
       Run run = named(result, peer.policy, std::nullopt, timer);
       run.standard = true;
       peer.runs.push_back(std::move(run));
@@ -134,7 +132,7 @@ class TraceTasks {
       const auto result = runs_.fixed({static_cast<std::uint32_t>(setting)});
       if (!result) return tl::make_unexpected(result.error());
       evaluation_.fixed.runs.push_back(named(*result, fmt::format("static {:g}", setting), setting, timer));
-      return Point{result->slo_attainment, result->gpu_hours};
+      return Point{result->attainment, result->gpu_hours};
     };
     const Axis axis{AxisKind::kCount, 1.0, static_cast<double>(pool.max_replicas)};
     auto swept = sweep(axis, {{static_cast<double>(pool.replicas)}, wanted_attainments(), budget_.fixed, 0.0}, attempt);
@@ -163,7 +161,7 @@ class TraceTasks {
     const CpuTimer timer;
     const auto size = runs_.smallest_fleet(runs_.scored_from(), until, attainment);
     if (!size) return tl::make_unexpected(size.error());
-    return runs_.fixed(*size).map([&](const RunResult& result) {
+    return runs_.fixed(*size).map([&](const Run& result) {
       std::optional<double> setting;
       if (size->size() == 1) setting = size->front();
       into.push_back(named(result, fmt::format("static {}", fmt::join(*size, " + ")), setting, timer));
@@ -183,6 +181,10 @@ class TraceTasks {
 std::string notes_of(const EvaluationTrace& trace, const EvaluationScope& scope) {
   if (!scope.quick || !trace.day_long) return {};
   return fmt::format("the busiest {}", report::format_seconds(core::to_seconds(trace.quick_window)));
+}
+
+core::Result<TraceRuns> prepared(const EvaluationTrace& trace, const configuration::Configuration& settings) {
+  return trace.drawn ? TraceRuns::prepare(settings, evaluation_seeds()) : TraceRuns::prepare(settings);
 }
 
 // Settings of peers that were tuned on other traces and that no runs on this one enclose.
@@ -207,12 +209,13 @@ std::vector<std::pair<std::size_t, double>> missing_settings(const std::vector<T
 core::Result<TraceEvaluation> evaluate_trace(const EvaluationTrace& trace, const EvaluationScope& scope,
                                              const ShowProgress& show) {
   const CpuTimer timer;
-  auto settings = settings_of(trace, scope);
+  const auto settings = settings_of(trace, scope);
   if (!settings) return tl::make_unexpected(settings.error());
-  auto runs = TraceRuns::prepare(*std::move(settings));
+  auto runs = prepared(trace, *settings);
   if (!runs) return tl::make_unexpected(runs.error());
   if (auto found = runs->find_capacity(); !found) return tl::make_unexpected(found.error());
   TraceEvaluation evaluation;
+  if (trace.drawn) evaluation.seeds_pooled = static_cast<std::uint32_t>(evaluation_seeds().size());
   evaluation.preparation_cpu_s = timer.seconds();
   evaluation.name = trace.name;
   evaluation.title = trace.title;
@@ -232,9 +235,10 @@ core::Result<void> run_transfers(std::vector<TraceEvaluation>& traces, const Eva
     if (evaluation.variant || (scope.quick && find_trace(evaluation.name)->few_runs)) continue;
     const auto missing = missing_settings(traces, evaluation);
     if (missing.empty()) continue;
-    auto settings = settings_of(*find_trace(evaluation.name), scope);
+    const EvaluationTrace& trace = *find_trace(evaluation.name);
+    const auto settings = settings_of(trace, scope);
     if (!settings) return tl::make_unexpected(settings.error());
-    auto runs = TraceRuns::prepare(*std::move(settings));
+    auto runs = prepared(trace, *settings);
     if (!runs) return tl::make_unexpected(runs.error());
     if (auto found = runs->find_capacity(); !found) return found;
     std::vector<Run> made(missing.size());
@@ -247,7 +251,7 @@ core::Result<void> run_transfers(std::vector<TraceEvaluation>& traces, const Eva
                          const CpuTimer timer;
                          const auto result = runs->peer(policy);
                          if (!result) return tl::make_unexpected(result.error());
-                         made[i] = run_of(*result);
+                         made[i] = *result;
                          made[i].policy = policy;
                          made[i].setting = missing[i].second;
                          made[i].transferred = true;
@@ -274,9 +278,9 @@ core::Result<std::vector<ScenarioEvaluation>> evaluate_scenarios(const std::vect
     tasks.push_back({scenarios[i].name, 1.0, [&, i](const Progress& progress) -> core::Result<void> {
                        const EvaluationScenario& scenario = scenarios[i];
                        const CpuTimer timer;
-                       auto settings = settings_of(scenario, scope);
+                       const auto settings = settings_of(scenario, scope);
                        if (!settings) return tl::make_unexpected(settings.error());
-                       const auto runs = TraceRuns::prepare(*std::move(settings));
+                       const auto runs = TraceRuns::prepare(*settings);
                        if (!runs) return tl::make_unexpected(runs.error());
                        auto evaluation = runs->watched(scenario.trial_step_time_factor, progress);
                        if (!evaluation) return tl::make_unexpected(evaluation.error());

@@ -10,11 +10,9 @@
 
 namespace penstock::evaluation {
 
-using decision::RunResult;
 using replay::Task;
 namespace {
 
-constexpr std::uint64_t kOtherSeeds[] = {2, 3};
 constexpr core::Duration kFirstHold = std::chrono::minutes{5};  // Of the first controller for a goal of 99 %.
 
 constexpr std::string_view kPools = "azure-pools";
@@ -42,8 +40,7 @@ constexpr std::array kAblations{
     Ablation{.name = "pools in a fixed ratio", .flags = "--phase load", .only_on = kPools},
 };
 
-Run named(const RunResult& result, std::optional<double> setting, const CpuTimer& timer) {
-  Run run = run_of(result);
+Run named(Run run, std::optional<double> setting, const CpuTimer& timer) {
   run.setting = setting;
   run.cpu_s = timer.seconds();
   return run;
@@ -71,10 +68,9 @@ std::optional<Chosen> chosen_peer(const TraceEvaluation& trace) {
 
 core::Result<SeedRuns> run_seed(const EvaluationTrace& trace, std::uint64_t seed, const std::optional<Chosen>& chosen,
                                 const EvaluationScope& scope) {
-  auto settings = settings_of(trace, scope);
+  const auto settings = settings_of(trace, scope);
   if (!settings) return tl::make_unexpected(settings.error());
-  settings->run.seed = settings->traces.read.seed = seed;
-  auto runs = TraceRuns::prepare(*std::move(settings));
+  auto runs = TraceRuns::prepare(*settings, std::span{&seed, 1});
   if (!runs) return tl::make_unexpected(runs.error());
   SeedRuns made{seed, {}, {}};
   const CpuTimer timer;
@@ -93,9 +89,9 @@ core::Result<SeedRuns> run_seed(const EvaluationTrace& trace, std::uint64_t seed
 
 core::Result<void> run_row(const EvaluationTrace& trace, const Ablation& ablation, const std::vector<double>& goals,
                            const EvaluationScope& scope, const Progress& progress, AblationRow& row) {
-  auto settings = settings_of(trace, scope, ablation.flags);
+  const auto settings = settings_of(trace, scope, ablation.flags);
   if (!settings) return tl::make_unexpected(settings.error());
-  const auto runs = TraceRuns::prepare(*std::move(settings));
+  const auto runs = TraceRuns::prepare(*settings);
   if (!runs) return tl::make_unexpected(runs.error());
   for (std::size_t i = 0; i < goals.size(); ++i) {
     const CpuTimer timer;
@@ -127,14 +123,19 @@ core::Result<void> run_seeds(std::vector<TraceEvaluation>& traces, const Evaluat
     const Run* shipped = at_goal(evaluation, kGoal);
     if (trace == nullptr || !trace->three_seeds || shipped == nullptr) continue;
     const std::optional<Chosen> chosen = chosen_peer(evaluation);
-    evaluation.seeds.resize(1 + std::size(kOtherSeeds));
-    evaluation.seeds[0] = {evaluation.info.seed, *shipped, chosen ? std::optional{chosen->run} : std::nullopt};
-    for (std::size_t i = 0; i < std::size(kOtherSeeds); ++i)
-      tasks.push_back({"other seeds", 1.0, [&evaluation, trace, chosen, &scope, i](const Progress&) {
-                         return run_seed(*trace, kOtherSeeds[i], chosen, scope).map([&](SeedRuns made) {
-                           evaluation.seeds[i + 1] = std::move(made);
+    const std::span<const std::uint64_t> seeds = evaluation_seeds();
+    evaluation.seeds.resize(seeds.size());
+    for (std::size_t i = 0; i < seeds.size(); ++i) {
+      if (!trace->drawn && seeds[i] == evaluation.info.seed) {
+        evaluation.seeds[i] = {seeds[i], *shipped, chosen ? std::optional{chosen->run} : std::nullopt};
+        continue;
+      }
+      tasks.push_back({"other seeds", 1.0, [&evaluation, trace, chosen, &scope, seeds, i](const Progress&) {
+                         return run_seed(*trace, seeds[i], chosen, scope).map([&](SeedRuns made) {
+                           evaluation.seeds[i] = std::move(made);
                          });
                        }});
+    }
   }
   return replay::run_tasks(tasks, scope.jobs, show);
 }

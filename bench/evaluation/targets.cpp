@@ -105,11 +105,11 @@ std::optional<Verdict> built_in(const TraceEvaluation& trace) {
 
 std::optional<Verdict> in_bursts(const TraceEvaluation& trace) {
   const Run* run = at_goal(trace, kGoal);
-  if (trace.variant || run == nullptr || !run->burst_attainment) return std::nullopt;
+  if (trace.variant || run == nullptr || !run->bursts.attainment()) return std::nullopt;
   const auto peers = burst_attainment_of_peers(trace, run->gpu_hours);
   return Verdict{trace.name,
-                 fmt::format("{}, peers {}", percent(*run->burst_attainment), peers ? percent(*peers) : "–"),
-                 !peers || *run->burst_attainment >= *peers};
+                 fmt::format("{}, peers {}", percent(*run->bursts.attainment()), peers ? percent(*peers) : "–"),
+                 !peers || *run->bursts.attainment() >= *peers};
 }
 
 Target elsewhere(const Evaluation& evaluation) {

@@ -54,76 +54,115 @@ const SweptParameter* swept_parameter(std::string_view policy) {
   return found == kSwept.end() ? nullptr : found;
 }
 
-core::Result<TraceRuns> TraceRuns::prepare(configuration::Configuration settings) {
-  auto setup = replay::prepare_replay(std::move(settings));
-  if (!setup) return tl::make_unexpected(setup.error());
-  TraceRuns runs{*std::move(setup)};
-  const auto first = runs.smallest_fleet(core::kStart, core::kStart + kFirstMinutes);
-  if (!first) return tl::make_unexpected(first.error());
-  for (std::size_t i = 0; i < first->size(); ++i)
-    runs.setup_.options.pools[i].replicas = runs.setup_.info.pools[i].replicas = (*first)[i];
-  return runs;
+core::Result<TraceRuns> TraceRuns::prepare(const configuration::Configuration& settings) {
+  return prepare(settings, std::span{&settings.run.seed, 1});
+}
+
+core::Result<TraceRuns> TraceRuns::prepare(const configuration::Configuration& settings,
+                                           std::span<const std::uint64_t> seeds) {
+  TraceRuns all;
+  for (const std::uint64_t seed : seeds) {
+    configuration::Configuration seeded = settings;
+    seeded.run.seed = seeded.traces.read.seed = seed;
+    auto setup = replay::prepare_replay(std::move(seeded));
+    if (!setup) return tl::make_unexpected(setup.error());
+    TraceRuns one;
+    one.seeds_.push_back({*std::move(setup), {}});
+    const auto first = one.smallest_fleet(core::kStart, core::kStart + kFirstMinutes);
+    if (!first) return tl::make_unexpected(first.error());
+    replay::ReplaySetup& made = one.seeds_.front().setup;
+    for (std::size_t i = 0; i < first->size(); ++i)
+      made.options.pools[i].replicas = made.info.pools[i].replicas = (*first)[i];
+    all.seeds_.push_back(std::move(one.seeds_.front()));
+  }
+  return all;
 }
 
 core::Result<void> TraceRuns::find_capacity() {
-  for (std::size_t i = 0; i < setup_.options.pools.size(); ++i) {
-    auto found = replay::find_capacity(setup_, i);
-    if (!found) return tl::make_unexpected(found.error());
-    capacities_.push_back(*std::move(found));
-  }
+  for (Seed& seed : seeds_)
+    for (std::size_t i = 0; i < seed.setup.options.pools.size(); ++i) {
+      auto found = replay::find_capacity(seed.setup, i);
+      if (!found) return tl::make_unexpected(found.error());
+      seed.capacities.push_back(*std::move(found));
+    }
   return {};
 }
 
-simulation::RunOptions TraceRuns::options(const Progress& progress) const {
-  simulation::RunOptions options = setup_.options;
+simulation::RunOptions TraceRuns::options_of(const Seed& seed, const Progress& progress) {
+  simulation::RunOptions options = seed.setup.options;
   options.series_points = 1;
   options.progress = progress;
   return options;
 }
 
-core::Result<RunResult> TraceRuns::penstock(double goal, const Progress& progress, PlannerChange change) const {
-  simulation::RunOptions options = this->options(progress);
-  options.slo_goal = goal;
-  planner::PlannerOptions planner = setup_.planner;
-  if (change != nullptr) change(planner, goal);
-  const auto policy = replay::make_penstock(std::move(planner), options, setup_.uncertainty);
-  return simulation::run(setup_.workload, *policy, options);
+template <class OneRun>
+core::Result<Run> TraceRuns::pool(const Progress& progress, const OneRun& run) const {
+  std::vector<Run> runs;
+  for (const Seed& seed : seeds_) {
+    Progress part;
+    if (progress != nullptr)
+      part = [&](double share) {
+        progress((static_cast<double>(runs.size()) + share) / static_cast<double>(seeds_.size()));
+      };
+    const core::Result<RunResult> result = run(seed, part);
+    if (!result) return tl::make_unexpected(result.error());
+    runs.push_back(run_of(*result));
+  }
+  return pooled(runs);
 }
 
-core::Result<RunResult> TraceRuns::clairvoyant(double goal, std::uint64_t requests_simulated,
-                                               const Progress& progress) const {
-  simulation::RunOptions options = this->options(progress);
-  options.slo_goal = goal;
-  const auto policy =
-      simulation::make_clairvoyant(setup_.workload, options, {.requests_simulated = requests_simulated});
-  if (!policy) return tl::make_unexpected(policy.error());
-  options.progress = nullptr;  // The search was most of the work.
-  return simulation::run(setup_.workload, *policy->policy, options);
+core::Result<Run> TraceRuns::penstock(double goal, const Progress& progress, PlannerChange change) const {
+  return pool(progress, [&](const Seed& seed, const Progress& part) {
+    simulation::RunOptions options = options_of(seed, part);
+    options.slo_goal = goal;
+    planner::PlannerOptions planner = seed.setup.planner;
+    if (change != nullptr) change(planner, goal);
+    const auto policy = replay::make_penstock(std::move(planner), options, seed.setup.uncertainty);
+    return simulation::run(seed.setup.workload, *policy, options);
+  });
 }
 
-core::Result<RunResult> TraceRuns::peer(const std::string& policy) const {
-  auto made = replay::make_policy_with(capacities_, policy, setup_.options);
-  if (!made) return tl::make_unexpected(made.error());
-  return simulation::run(setup_.workload, **made, options({}));
+core::Result<Run> TraceRuns::clairvoyant(double goal, std::uint64_t requests_simulated,
+                                         const Progress& progress) const {
+  return pool(progress, [&](const Seed& seed, const Progress& part) -> core::Result<RunResult> {
+    simulation::RunOptions options = options_of(seed, part);
+    options.slo_goal = goal;
+    const auto policy =
+        simulation::make_clairvoyant(seed.setup.workload, options, {.requests_simulated = requests_simulated});
+    if (!policy) return tl::make_unexpected(policy.error());
+    options.progress = nullptr;  // The search was most of the work.
+    return simulation::run(seed.setup.workload, *policy->policy, options);
+  });
 }
 
-core::Result<RunResult> TraceRuns::fixed(const replay::FleetSizes& replicas) const {
-  return simulation::run(setup_.workload, *still(), fixed_at(options({}), replicas));
+core::Result<Run> TraceRuns::peer(const std::string& policy) const {
+  return pool({}, [&](const Seed& seed, const Progress& part) -> core::Result<RunResult> {
+    auto made = replay::make_policy_with(seed.capacities, policy, seed.setup.options);
+    if (!made) return tl::make_unexpected(made.error());
+    return simulation::run(seed.setup.workload, **made, options_of(seed, part));
+  });
+}
+
+core::Result<Run> TraceRuns::fixed(const replay::FleetSizes& replicas) const {
+  return pool({}, [&](const Seed& seed, const Progress& part) {
+    return simulation::run(seed.setup.workload, *still(), fixed_at(options_of(seed, part), replicas));
+  });
 }
 
 core::Result<ScenarioEvaluation> TraceRuns::watched(double trial_step_time_factor, const Progress& progress) const {
-  const simulation::RunOptions options = this->options(progress);
+  const replay::ReplaySetup& setup = seeds_.front().setup;
+  const simulation::RunOptions options = options_of(seeds_.front(), progress);
   simulation::TrialOptions trials;
   trials.step_time_factor = trial_step_time_factor;
-  const auto policy = replay::make_penstock(setup_.planner, options, setup_.uncertainty, trials);
+  const auto policy = replay::make_penstock(setup.planner, options, setup.uncertainty, trials);
   WatchedPolicy watched{*policy};
-  const auto result = simulation::run(setup_.workload, watched, options);
+  const auto result = simulation::run(setup.workload, watched, options);
   if (!result) return tl::make_unexpected(result.error());
   const auto largest = fixed(replay::FleetSizes(options.pools.size(), options.pools.front().max_replicas));
   if (!largest) return tl::make_unexpected(largest.error());
   ScenarioEvaluation evaluation;
   evaluation.run = run_of(*result);
-  evaluation.best_possible = std::max(largest->slo_attainment, result->slo_attainment);
+  evaluation.best_possible = std::max(largest->attainment, result->slo_attainment);
   evaluation.scale_down_failures = scale_down_failures(*result);
   evaluation.invariants_broken = watched.broken();
   evaluation.first_broken = watched.first_broken();
@@ -132,18 +171,20 @@ core::Result<ScenarioEvaluation> TraceRuns::watched(double trial_step_time_facto
 
 core::Result<replay::FleetSizes> TraceRuns::smallest_fleet(core::Instant from, core::Instant until, double goal) const {
   std::vector<replay::PoolSizes> sizes;
-  for (const simulation::PoolSpec& pool : setup_.options.pools)
+  for (const simulation::PoolSpec& pool : seeds_.front().setup.options.pools)
     sizes.push_back({pool.min_replicas, pool.max_replicas, static_cast<double>(pool.gpus_per_replica)});
   std::map<replay::FleetSizes, double> tried;
   const auto attempt = [&](const replay::FleetSizes& replicas) -> core::Result<replay::FleetTrial> {
-    simulation::RunOptions options = fixed_at(setup_.options, replicas);
-    options.details = false;
-    options.judged_from = from;
-    options.judged_until = until;
-    const auto result = simulation::run(setup_.workload, *still(), options);
-    if (!result) return tl::make_unexpected(result.error());
-    tried[replicas] = result->slo_attainment;
-    return replay::FleetTrial{result->slo_attainment >= goal, result->slo_attainment};
+    const auto run = pool({}, [&](const Seed& seed, const Progress&) {
+      simulation::RunOptions options = fixed_at(seed.setup.options, replicas);
+      options.details = false;
+      options.judged_from = from;
+      options.judged_until = until;
+      return simulation::run(seed.setup.workload, *still(), options);
+    });
+    if (!run) return tl::make_unexpected(run.error());
+    tried[replicas] = run->attainment;
+    return replay::FleetTrial{run->attainment >= goal, run->attainment};
   };
   const auto found = replay::cheapest_fleet(sizes, attempt);
   if (!found) return tl::make_unexpected(found.error());
@@ -155,6 +196,6 @@ core::Result<replay::FleetSizes> TraceRuns::smallest_fleet(core::Instant from, c
       ->first;
 }
 
-core::Instant TraceRuns::middle() const { return core::kStart + setup_.workload.span() / 2; }
+core::Instant TraceRuns::middle() const { return core::kStart + seeds_.front().setup.workload.span() / 2; }
 
 }  // namespace penstock::evaluation

@@ -52,6 +52,11 @@ constexpr EvaluationTrace with_seeds(EvaluationTrace trace) {
   return trace;
 }
 
+constexpr EvaluationTrace drawn(EvaluationTrace trace) {
+  trace.three_seeds = trace.drawn = true;
+  return trace;
+}
+
 // Sessions of coding agents, whose prompts are long and mostly in the cache.
 constexpr EvaluationTrace claude_code() {
   EvaluationTrace trace{"claude-code", "Claude Code, closed loop", "claude_code_sessions.jsonl.zst"};
@@ -62,7 +67,7 @@ constexpr EvaluationTrace claude_code() {
 }
 
 constexpr std::array kTraces{
-    with_seeds({"built-in", "Built-in workload", "built-in"}),
+    drawn({"built-in", "Built-in workload", "built-in"}),
     with_seeds({"mooncake", "Mooncake conversation", "mooncake_conversation.jsonl.xz", 2.0}),
     with_seeds({"azure", "Azure 2023 code", kAzure, 8.0}),
     azure_with_start_up("azure-30s", "Azure 2023 code, start-up 30 s", std::chrono::seconds{30}, true),
@@ -81,6 +86,7 @@ constexpr std::array kTraces{
     thin_day("servegen-mid", "ServeGen m-mid, day 1", "servegen_mid_day1_thinned.csv.zst", 18.0, std::chrono::hours{1}),
 };
 
+constexpr std::uint64_t kSeeds[] = {1, 2, 3};
 constexpr std::uint32_t kReplicasMax = 32;
 constexpr core::Duration kWindowStep = std::chrono::minutes{5};
 
@@ -146,6 +152,8 @@ void add_faults(std::vector<EvaluationScenario>& scenarios, const std::string& w
 }  // namespace
 
 std::span<const EvaluationTrace> evaluation_traces() { return kTraces; }
+
+std::span<const std::uint64_t> evaluation_seeds() { return kSeeds; }
 
 std::vector<EvaluationScenario> evaluation_scenarios(bool quick) {
   std::vector<EvaluationScenario> scenarios;
