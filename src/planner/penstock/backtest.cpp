@@ -20,10 +20,13 @@ constexpr double kKeptOfDay = 0.99861;                       // 1/e in twelve ho
 constexpr double kCareful = 0.7;  // Share of the error budget that is planned: the best of many is lucky.
 constexpr double kCareMost = 0.3, kCareLeast = 2.0;   // Bounds of what past misses make of it.
 constexpr double kBiasLeast = 0.25, kBiasMost = 4.0;  // Bounds of the observed misses relative to the expected ones.
-constexpr double kSame = 0.985;                       // A change must save more than this leaves.
-constexpr std::uint64_t kChooseEvery = 10;            // Minutes.
-constexpr double kLateAfter_s = 2.0;                  // A queue of this time makes all requests late.
-constexpr std::uint32_t kShrinkShare = 3;             // A fleet loses at most a third in a minute, like the guardrails.
+// Where no controller stays within the budget: the replicas that misses of all of it are worth, as a share of those of
+// the reference. With the first figures, a tenth fewer misses cost a hundredth more replicas.
+constexpr double kMissPrice = 0.1;
+constexpr double kSame = 0.985;             // A change must save more than this leaves.
+constexpr std::uint64_t kChooseEvery = 10;  // Minutes.
+constexpr double kLateAfter_s = 2.0;        // A queue of this time makes all requests late.
+constexpr std::uint32_t kShrinkShare = 3;   // A fleet loses at most a third in a minute, like the guardrails.
 
 // Misses and replicas of this grid on the ServeGen days m-large 0 and m-mid 1 and on 14 h of DeepSeek-R1, as powers of
 // the allowance and the hold, relative to an allowance of 0.1 and a hold of 15 minutes.
@@ -148,18 +151,22 @@ void Backtest::choose() {
   // The real fleet acts more often than once a minute, and its engines are not the curve.
   const double doubt = std::max(1e-9, budget * (requests - requests_));
   const double bias = std::clamp((observed_missed_ + doubt) / (expected_missed_ + doubt), kBiasLeast, kBiasMost);
-  std::size_t best = controllers_.size(), safest = 0;
-  double least = 0.0;
+  std::size_t best = controllers_.size(), balanced = 0;
+  double least = 0.0, least_price = 0.0;
   for (std::size_t i = 0; i < controllers_.size(); ++i) {
     const Figures tried = figures(i);
-    if (tried.missed < figures(safest).missed) safest = i;
-    if (bias * tried.missed > aim) continue;
+    const double missed = bias * tried.missed, price = tried.replicas + kMissPrice * missed / aim;
+    if (i == 0 || price < least_price) {
+      balanced = i;
+      least_price = price;
+    }
+    if (missed > aim) continue;
     const double replicas = tried.replicas * (i == chosen_ ? kSame : 1.0);
     if (best < controllers_.size() && replicas >= least) continue;
     best = i;
     least = replicas;
   }
-  chosen_ = best < controllers_.size() ? best : safest;
+  chosen_ = best < controllers_.size() ? best : balanced;
 }
 
 void Backtest::archive(core::StateArchive& state) {

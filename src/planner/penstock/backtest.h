@@ -38,7 +38,8 @@ struct FleetSize {
 
 // Every minute, each of a grid of controllers moves a fleet of its own, which serves the recorded load by the curve of
 // the trials. The cheapest whose fleet stays within the error budget is chosen. A day of misses that exceed the budget
-// lowers what is allowed, and unused budget raises it.
+// lowers what is allowed, and unused budget raises it. If none stays within it, such as after a burst that no fleet of
+// this start-up time serves, misses have a price instead.
 //
 // The first choice follows from the same grid on public traces, and loses weight over two hours.
 class Backtest {

@@ -32,8 +32,10 @@ bool is_step(std::span<const signals::RecentRequest> recent, core::Instant now, 
 
 std::optional<core::Instant> traffic_step(std::span<const signals::RecentRequest> recent, core::Instant now) {
   if (recent.empty() || recent.front().arrival > now - kBefore) return std::nullopt;
-  for (const core::Duration length : {std::chrono::seconds{3}, std::chrono::seconds{5}, std::chrono::seconds{10}})
+  for (const int seconds : {3, 5, 10, 20, 30}) {
+    const core::Duration length = std::chrono::seconds{seconds};
     if (is_step(recent, now, length)) return now - length;
+  }
   return std::nullopt;
 }
 

@@ -1,4 +1,4 @@
-// Recognises a step in traffic within seconds, so that the load loop plans for it at once.
+// Recognises a step in traffic within half a minute, so that the load loop plans for it at once.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +14,8 @@ namespace penstock::planner {
 inline constexpr std::size_t kStepRequests = 10;
 
 // Returns the time since which far more requests arrive than in any interval of the same length in `recent`: more than
-// twice as many, and more than chance explains. Looks at the last 3 s, 5 s and 10 s; traffic that is bursty all the
-// time has no step. Empty without a minute of traffic before.
+// twice as many, and more than chance explains. Looks at the last 3, 5, 10, 20 and 30 s; traffic that is bursty all
+// the time has no step. Empty without a minute of traffic before.
 [[nodiscard]] std::optional<core::Instant> traffic_step(std::span<const signals::RecentRequest> recent,
                                                         core::Instant now);
 

@@ -50,6 +50,16 @@ TEST(TrafficStep, ASmallerOneIsFoundWithinTenSeconds) {
     EXPECT_TRUE(Traffic{seed}.until(300, 2).until(310, 12).step()) << seed;
 }
 
+// At 4 times the rate, ten seconds of bursty traffic may hold as many requests by chance; thirty do not.
+TEST(TrafficStep, ThatBurstsHideIsFoundWithinThirtySeconds) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    Traffic traffic{seed};
+    for (double start = 0.0; start < 600.0; start += 60.0) traffic.until(start + 50.0, 1.0).until(start + 60.0, 3.5);
+    EXPECT_FALSE(traffic.step()) << seed;
+    EXPECT_TRUE(traffic.until(630.0, 7.0).step()) << seed;
+  }
+}
+
 TEST(TrafficStep, SteadyRandomTrafficHasNone) {
   for (const double rate : {0.05, 0.7, 5.0, 60.0})
     for (std::uint64_t seed = 1; seed <= 20; ++seed)
