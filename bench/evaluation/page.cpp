@@ -32,7 +32,8 @@ std::string heading(const Evaluation& evaluation) {
       "([policies.md](policies.md)) and with a policy that knows the trace in advance, on recorded traffic. Every "
       "figure "
       "and every verdict\n"
-      "is computed from these runs.\n";
+      "is computed from these runs. The policies in a simulator that this project did not write, and the same runs in "
+      "this one:\n[Judged by Dynamo's replay](judged-by-dynamo.md).\n";
   if (evaluation.quick)
     text +=
         "\n**This is a quick look** (`QUICK=1`): hours of the days, there without the peers that attain little, few "
