@@ -43,16 +43,37 @@ core::Result<std::string> metrics_as_text(const report::Report& report) {
   return report::to_prometheus_text(std::span{report.metrics});
 }
 
+core::Result<std::string> as_database(const std::vector<decision::DecisionRecord>& records) {
+  auto store = connect::DecisionStore::in_memory();
+  if (!store) return tl::make_unexpected(store.error());
+  return store->append(records).and_then([&] { return store->bytes(); });
+}
+
 core::Result<std::string> decisions_as_lines(const report::Report& report) {
   return report::to_decision_jsonl(report::decision_records(report.results, report.info.pools));
 }
 
 core::Result<std::string> decisions_as_database(const report::Report& report) {
-  auto store = connect::DecisionStore::in_memory();
-  if (!store) return tl::make_unexpected(store.error());
-  return store->append(report::decision_records(report.results, report.info.pools)).and_then([&] {
-    return store->bytes();
-  });
+  return as_database(report::decision_records(report.results, report.info.pools));
+}
+
+// The pools of all deployments have different names.
+std::vector<decision::DecisionRecord> records_of(const report::DeploymentsReport& report) {
+  std::vector<decision::DecisionRecord> all;
+  for (const report::DeploymentReport& deployment : report.deployments)
+    for (decision::DecisionRecord& record :
+         report::decision_records(deployment.report.results, deployment.report.info.pools))
+      all.push_back(std::move(record));
+  return all;
+}
+
+using Files = std::vector<std::pair<const std::string*, std::string>>;
+
+core::Result<void> write_all(const Files& files) {
+  const InterruptLater all_or_nothing;
+  for (const auto& [path, text] : files)
+    if (auto written = report::write_file(*path, text); !written) return written;
+  return {};
 }
 
 constexpr std::string_view kDatabaseEnding = ".sqlite";
@@ -171,18 +192,28 @@ core::Result<void> check_report_interval(const configuration::OutputOptions& out
 }
 
 core::Result<void> write_outputs(const configuration::OutputOptions& output, const report::Report& report) {
-  std::vector<std::pair<const std::string*, std::string>> files;
+  Files files;
   for (const Output& each : outputs_of(output)) {
     auto text = each.render(report);
     if (!text) return tl::make_unexpected(text.error());
     files.emplace_back(&each.path, *std::move(text));
   }
-  {
-    const InterruptLater all_or_nothing;
-    for (const auto& [path, text] : files)
-      if (auto written = report::write_file(*path, text); !written) return written;
-  }
+  if (auto written = write_all(files); !written) return written;
   return output.report_dir.empty() ? core::Result<void>{} : write_reports(output, report);
+}
+
+core::Result<void> write_outputs(const configuration::OutputOptions& output, const report::DeploymentsReport& report) {
+  Files files;
+  if (!output.json.empty()) files.emplace_back(&output.json, report::to_json(report));
+  if (!output.decision_log.empty()) {
+    const std::vector<decision::DecisionRecord> records = records_of(report);
+    core::Result<std::string> text = output.decision_log.ends_with(kDatabaseEnding)
+                                         ? as_database(records)
+                                         : core::Result<std::string>{report::to_decision_jsonl(records)};
+    if (!text) return tl::make_unexpected(text.error());
+    files.emplace_back(&output.decision_log, *std::move(text));
+  }
+  return write_all(files);
 }
 
 }  // namespace penstock::cli

@@ -7,6 +7,7 @@
 #include "configuration/configuration.h"
 #include "core/result.h"
 #include "core/time.h"
+#include "report/deployments.h"
 #include "report/run_info.h"
 
 namespace penstock::cli {
@@ -26,5 +27,8 @@ namespace penstock::cli {
 // written last, as `POLICY-NUMBER-FROM-TO.html`; their folder is created.
 [[nodiscard]] core::Result<void> write_outputs(const configuration::OutputOptions& options,
                                                const report::Report& report);
+// The same of several deployments, with JSON and a decision log.
+[[nodiscard]] core::Result<void> write_outputs(const configuration::OutputOptions& options,
+                                               const report::DeploymentsReport& report);
 
 }  // namespace penstock::cli

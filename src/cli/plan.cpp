@@ -34,6 +34,7 @@
 #include "net/signals.h"
 #include "options/values.h"
 #include "replay/setup.h"
+#include "replay/shared_budget.h"
 #include "report/decision_log.h"
 #include "report/format.h"
 #include "signals/role_switch.h"
@@ -294,7 +295,7 @@ int run_planner(const Arguments& arguments) {
                                      own->stop_all([&] { loop.stop(); });
                                    });
                                  }};
-  const std::unique_ptr<planner::global::SharedBudget> budget = make_budget(made, *planned);
+  const std::unique_ptr<planner::global::SharedBudget> budget = replay::make_shared_budget(made);
   for (std::size_t i = 0; i < planned->size(); ++i) {
     PlannedDeployment& deployment = (*planned)[i];
     auto policy = make_limited_policy(plan, deployment.made, deployment.run, budget.get(), i);

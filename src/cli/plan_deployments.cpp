@@ -7,23 +7,6 @@
 namespace penstock::cli {
 namespace {
 
-planner::global::DeploymentClaim first_claim(const configuration::DeploymentSetup& setup,
-                                             const simulation::RunOptions& run) {
-  planner::global::DeploymentClaim claim{setup.name, setup.priority, setup.weight, {}};
-  for (const simulation::PoolSpec& spec : run.pools) {
-    planner::global::PoolClaim& pool = claim.pools.emplace_back();
-    pool.name = spec.name;
-    pool.role = spec.role;
-    pool.hardware = spec.hardware;
-    pool.gpus_per_replica = spec.gpus_per_replica;
-    pool.price_per_gpu_hour = spec.price_per_gpu_hour;
-    pool.min_replicas = spec.min_replicas;
-    pool.max_replicas = spec.max_replicas;
-    pool.proposed = pool.target = spec.replicas;
-  }
-  return claim;
-}
-
 std::vector<planner::global::PoolCounts> counts_of(const PlannedDeployment& deployment) {
   std::vector<planner::global::PoolCounts> counts;
   if (!deployment.fleet || !deployment.fleet->unknown_because().empty()) return counts;
@@ -49,18 +32,6 @@ core::Result<std::vector<PlannedDeployment>> make_deployments(const configuratio
     planned.run = *std::move(run);
   }
   return deployments;
-}
-
-std::unique_ptr<planner::global::SharedBudget> make_budget(const configuration::Configuration& made,
-                                                           const std::vector<PlannedDeployment>& deployments) {
-  if (made.deployments.empty() || !made.budget.is_limited()) return nullptr;
-  std::vector<planner::global::DeploymentClaim> claims;
-  for (std::size_t i = 0; i < deployments.size(); ++i)
-    claims.push_back(first_claim(made.deployments[i], deployments[i].run));
-  planner::global::Options options;
-  options.objective = made.budget.objective;
-  return std::make_unique<planner::global::SharedBudget>(
-      planner::global::DivisionLimits{made.budget.budget, made.budget.hardware}, options, std::move(claims));
 }
 
 void follow_fleets(planner::global::SharedBudget& budget, const std::vector<PlannedDeployment>& deployments) {

@@ -33,9 +33,6 @@ struct PlannedDeployment {
 // Without fleets, policies and daemons.
 [[nodiscard]] core::Result<std::vector<PlannedDeployment>> make_deployments(const configuration::Configuration& made);
 
-// Null if there is no budget.
-[[nodiscard]] std::unique_ptr<planner::global::SharedBudget> make_budget(
-    const configuration::Configuration& made, const std::vector<PlannedDeployment>& deployments);
 // From now on the budget counts the replicas of the fleets, which are made later. The deployments outlive its last use.
 void follow_fleets(planner::global::SharedBudget& budget, const std::vector<PlannedDeployment>& deployments);
 

@@ -8,9 +8,11 @@
 #include "cli/console.h"
 #include "cli/outputs.h"
 #include "cli/progress_bar.h"
+#include "cli/replay_deployments.h"
 #include "cli/scaled_objects.h"
 #include "options/reference.h"
 #include "planner/policy.h"
+#include "replay/deployments.h"
 #include "replay/runs.h"
 #include "replay/setup.h"
 #include "report/table.h"
@@ -30,7 +32,8 @@ constexpr std::string_view kExamples =
     "  penstock replay conversation.jsonl.xz --policy all --frontier 1..8 --html report.html\n"
     "  penstock replay azure.csv --to 1h --rate-scale 2 --engine linear:6.5,0.05,0.03,0.00002 --slo ttft=1s,itl=30ms\n"
     "  penstock replay code.csv chat.csv --pool role=prefill,replicas=2 --pool role=decode,replicas=2\n"
-    "  penstock replay --config penstock.yaml --json result.json\n\n"
+    "  penstock replay --config penstock.yaml --json result.json\n"
+    "  penstock replay --config docs/examples/deployments.yaml --policy penstock\n\n"
     "Exit codes: 0 good, 1 a file cannot be written, 2 bad input, 130 Ctrl-C.\n";
 
 std::string notes() {
@@ -148,12 +151,16 @@ int replay(const Arguments& arguments) {
   if (const auto flags = read_flags(own, *parsed); !flags) return flags.error();
   auto loaded = configuration::load(request.configuration, table, *source);
   if (!loaded) return report_error(loaded.error());
-  check_emit(request.emit, request.configuration, *loaded);
-  if (!request.configuration.deployments.empty())
-    loaded->report("deployments", "`penstock replay` simulates one deployment at a time",
-                   "give its values at the top of a file of its own");
+  if (request.configuration.deployments.empty()) check_emit(request.emit, request.configuration, *loaded);
+  if (!parsed->operands.empty()) {
+    request.configuration.traces.names = parsed->operands;
+    for (configuration::DeploymentSetup& each : request.configuration.deployments) each.traces.names = parsed->operands;
+  }
+  const bool has_deployments = !request.configuration.deployments.empty();
+  if (has_deployments) replay::check_deployments(request.configuration, *loaded);
+  if (has_deployments && request.emit.kind != Emit::kNothing)
+    loaded->report("--emit", "takes one deployment", "give its values at the top of a file of its own");
   if (!loaded->good()) return report_error(loaded->problems());
-  if (!parsed->operands.empty()) request.configuration.traces.names = parsed->operands;
   // Neither the number of cores nor the names of the outputs change the results.
   request.command = command_line(page, *parsed,
                                  {"--jobs", "--progress", "--quiet", "--json", "--csv", "--html", "--decision-log",
@@ -161,6 +168,9 @@ int replay(const Arguments& arguments) {
   if (!source->file.empty()) request.inputs.push_back(source->file);
   request.progress = parsed->has("--progress");
   request.quiet = parsed->has("--quiet");
+  if (has_deployments)
+    return run_deployments({std::move(request.configuration), std::move(request.command), std::move(request.inputs),
+                            request.progress, request.quiet});
   return run(std::move(request));
 }
 

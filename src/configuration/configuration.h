@@ -72,6 +72,7 @@ struct DeploymentSetup {
   std::string name;
   int priority = 0;     // Class of the shared budget; higher classes are served first.
   double weight = 1.0;  // Weight within the class.
+  TraceOptions traces;  // Of a replay.
   simulation::PoolSpec pool;
   simulation::RunOptions run;
   KnownCapacity capacity;

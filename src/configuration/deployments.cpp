@@ -23,6 +23,7 @@ void add_deployment(Table& table, DeploymentSetup& made) {
   table.add({"priority", "", "class of the shared budget; higher ones are served first"},
             whole_number(made.priority, 1'000'000));
   table.add({"weight", "", "weight within the class"}, number_above_zero(made.weight, 1e6));
+  add_traces(table, made.traces);
   add_slo(table, made.run);
   add_fleet(table, made.pool, made.run);
   add_capacity(table, made.capacity);
@@ -48,6 +49,8 @@ void qualify_pools(const std::string& deployment, Configuration& made) {
   const auto qualify = [&](std::string& pool) { pool = pool == "default" ? deployment : deployment + "." + pool; };
   for (simulation::PoolSpec& pool : made.run.pools) qualify(pool.name);
   for (Schedule& schedule : made.planner.schedules) qualify(schedule.pool);
+  for (simulation::FaultEvent& event : made.run.faults.events)
+    if (!event.pool.empty()) qualify(event.pool);
   for (std::string& pool : made.planner.kubernetes.single_node) qualify(pool);
 }
 
@@ -109,6 +112,7 @@ class DeploymentChecker {
     // Lists that all share may come after the deployments in the file.
     if (!reading_.given(path + ".slo.segments")) deployment.run.slo_segments = made_.run.slo_segments;
     if (!reading_.given(path + ".planner.schedules")) deployment.planner.schedules = made_.planner.schedules;
+    deployment.run.faults.events = made_.run.faults.events;
     Configuration alone = of_deployment(made_, index);
     reading_.set_scope(path);
     settle(alone, reading_);
@@ -117,6 +121,7 @@ class DeploymentChecker {
     reading_.set_scope({});
     deployment.pool = std::move(alone.pool);
     deployment.run = std::move(alone.run);
+    deployment.run.dispatch = made_.run.dispatch;
     deployment.planner = std::move(alone.planner);
   }
 
@@ -199,10 +204,12 @@ void add_deployments(Table& table, Configuration& made) {
   table.group("Deployments");
   table.list<DeploymentSetup>(
       {"deployments", "",
-       "models that `penstock plan` plans together; each may also have the keys of Fleet, Engine, SLO, Capacity and "
-       "Planner, which at the top count for all of them"},
+       "models that are planned, or replayed, together; each may also have the keys of Workload, "
+       "Fleet, Engine, SLO, Capacity "
+       "and Planner, which at the top count for all of them"},
       made.deployments, kDeploymentsMax, add_deployment, [&made] {
         DeploymentSetup deployment;
+        deployment.traces = made.traces;
         deployment.pool = made.pool;
         deployment.run = made.run;
         deployment.run.pools.clear();
@@ -230,6 +237,7 @@ Configuration of_deployment(const Configuration& made, std::size_t index) {
   Configuration alone = made;
   alone.deployments.clear();
   alone.budget = {};
+  alone.traces = deployment.traces;
   alone.pool = deployment.pool;
   alone.run = deployment.run;
   alone.capacity = deployment.capacity;

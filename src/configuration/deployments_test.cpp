@@ -138,6 +138,8 @@ TEST(Deployments, ErrorsNameTheLineOfTheDeployment) {
        "has 1 prefill, 0 decode and 0 aggregated; give each pool its role\n"},
       {first + "pools: [{name: x}]\n",
        "p.yaml:3:9: pools[0]: belongs to the deployments where there are several; give each deployment its pools\n"},
+      {"from: 10m\n" + first + "  - {name: mail, model: b, to: 5m}\n",
+       "p.yaml:4:32: deployments[1].to: must be later than from (600s), is 300s\n"},
       {"model: a\nbudget: {gpus: 4}\n",
        "p.yaml:2:16: budget.gpus: has no effect without deployments; planner.gpu_budget limits the pools of one "
        "model\n"},
@@ -171,6 +173,38 @@ TEST(Deployments, TheExampleIsGood) {
   const Configuration made = loaded(text.str());
   EXPECT_EQ(made.deployments.size(), 2U);
   EXPECT_EQ(made.budget.budget.gpus, 8U);
+}
+
+TEST(Deployments, HaveTracesOfTheirOwnOrTheSharedOne) {
+  const Configuration made = loaded(
+      "trace: day.csv\nrate_scale: 2\nto: 1h\ndeployments:\n"
+      "  - {name: a, model: x, trace_model: x}\n"
+      "  - {name: b, model: y, trace: [built-in, other.csv], rate_scale: 3, from: 5m}\n");
+  const TraceOptions& a = made.deployments[0].traces;
+  EXPECT_EQ(a.names, std::vector<std::string>{"day.csv"});
+  EXPECT_EQ(a.read.model, "x");
+  EXPECT_EQ(a.rate_scale.factor, 2.0);
+  const Configuration b = of_deployment(made, 1);
+  EXPECT_EQ(b.traces.names, (std::vector<std::string>{"built-in", "other.csv"}));
+  EXPECT_EQ(b.traces.rate_scale.factor, 3.0);
+  EXPECT_EQ(b.traces.read.model, "");
+  EXPECT_EQ(b.traces.read.from, std::chrono::minutes{5});
+  EXPECT_EQ(b.traces.read.to, std::chrono::hours{1});
+}
+
+TEST(Deployments, HaveTheFaultsAndTheGatewayOfTheFile) {
+  const Configuration made = loaded(
+      "deployments:\n  - {name: a, model: x}\n  - {name: b, model: y}\n"
+      "tenants: [{name: t, keys: [sk-t], concurrent: 8}]\n"
+      "faults: {events: [{kind: crash, at: 60s, pool: default}]}\n");
+  const std::vector<Configuration> all = configurations_of(made);
+  for (const Configuration& alone : all) {
+    ASSERT_TRUE(alone.run.dispatch);
+    EXPECT_EQ(alone.run.dispatch->tenants.size(), 1U);
+    ASSERT_EQ(alone.run.faults.events.size(), 1U);
+    EXPECT_EQ(alone.run.faults.events[0].pool, alone.run.pools[0].name);
+  }
+  EXPECT_EQ(all[1].run.faults.events[0].pool, "b");
 }
 
 }  // namespace

@@ -84,6 +84,15 @@ struct DeferralResult {
   std::uint64_t missed = 0;                    // They ended after their deadline, or were refused near it.
 };
 
+// What a deployment had of the GPUs, in a run beside others. It is limited while its last decision got fewer replicas
+// than its policy proposed.
+struct BudgetUse {
+  std::uint32_t peak_gpus = 0;      // The most that were starting, ready or draining at once.
+  std::uint64_t limited_times = 0;  // How often a time began in which the budget limited it.
+  double limited_s = 0.0;           // The length of these times.
+  double withheld_gpu_hours = 0.0;  // GPUs that were proposed and not granted, over time.
+};
+
 // The use of the gateway by a tenant.
 struct TenantResult {
   std::string name;
@@ -115,6 +124,7 @@ struct RunResult {
   std::uint64_t retried = 0;    // Attempts after the failure of a replica.
   std::uint64_t clamped = 0;    // Requests whose output tokens were limited.
   DeferralResult deferral{};
+  std::optional<BudgetUse> budget_use{};  // Of a deployment beside others.
   double goodput_rps = 0.0;  // Requests that met the SLO, per second of the run.
   double duration_s = 0.0;
   // From the request for a replica to its end, including start-up and drain. Time asleep counts by its price.

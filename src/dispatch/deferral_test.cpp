@@ -370,5 +370,21 @@ TEST(DeferralProperty, OneReplicaKeepsEveryDeadlineAndInteractiveRequestsGoFirst
   }
 }
 
+TEST(DeferralCounts, AreAddedAndSubtractedOneByOne) {
+  Counters counters;
+  counters.deferral = {7, 4, 2, 1};
+  Counters sum = counters;
+  sum += counters;
+  EXPECT_EQ(sum.deferral.deferred, 14U);
+  EXPECT_EQ(sum.deferral.sent_spare, 8U);
+  EXPECT_EQ(sum.deferral.sent_due, 4U);
+  EXPECT_EQ(sum.deferral.missed, 2U);
+  sum.deferral -= {3, 2, 1, 2};
+  EXPECT_EQ(sum.deferral.deferred, 11U);
+  EXPECT_EQ(sum.deferral.sent_spare, 6U);
+  EXPECT_EQ(sum.deferral.sent_due, 3U);
+  EXPECT_EQ(sum.deferral.missed, 0U);
+}
+
 }  // namespace
 }  // namespace penstock::dispatch

@@ -56,6 +56,22 @@ std::vector<ReplicaStatus> Dispatcher::replicas(core::Instant now) const {
   return all;
 }
 
+DeferralCounts& DeferralCounts::operator+=(const DeferralCounts& other) {
+  deferred += other.deferred;
+  sent_spare += other.sent_spare;
+  sent_due += other.sent_due;
+  missed += other.missed;
+  return *this;
+}
+
+DeferralCounts& DeferralCounts::operator-=(const DeferralCounts& earlier) {
+  deferred -= earlier.deferred;
+  sent_spare -= earlier.sent_spare;
+  sent_due -= earlier.sent_due;
+  missed -= earlier.missed;
+  return *this;
+}
+
 Counters& Counters::operator+=(const Counters& other) {
   granted += other.granted;
   refused += other.refused;
@@ -65,10 +81,7 @@ Counters& Counters::operator+=(const Counters& other) {
   step_tokens += other.step_tokens;
   for (std::size_t i = 0; i < refusals.size(); ++i) refusals[i] += other.refusals[i];
   overload += other.overload;
-  deferral.deferred += other.deferral.deferred;
-  deferral.sent_spare += other.deferral.sent_spare;
-  deferral.sent_due += other.deferral.sent_due;
-  deferral.missed += other.deferral.missed;
+  deferral += other.deferral;
   return *this;
 }
 

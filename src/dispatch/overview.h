@@ -65,6 +65,9 @@ struct DeferralCounts {
   std::uint64_t sent_spare = 0;  // They went to a replica with spare capacity.
   std::uint64_t sent_due = 0;    // They went because their deadline was near.
   std::uint64_t missed = 0;      // They ended after their deadline, or were refused near it.
+
+  DeferralCounts& operator+=(const DeferralCounts& other);
+  DeferralCounts& operator-=(const DeferralCounts& earlier);  // None of the counts of which is larger.
 };
 
 // Totals since the start.

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "replay/policies.h"
 #include "report/format.h"
 
 namespace penstock::replay {
@@ -20,14 +21,12 @@ std::vector<std::string> run_notes(std::span<const decision::RunResult> results,
   std::vector<std::string> notes;
   std::string others;
   for (const decision::RunResult& result : results) {
-    if (decision::name_without_settings(result.policy) == configuration::kClairvoyant && result.goal &&
-        result.slo_attainment < *result.goal)
+    if (is_clairvoyant(result.policy) && result.goal && result.slo_attainment < *result.goal)
       notes.push_back(fmt::format(
           "{}: its SLO attainment of {} misses the goal of {}, which no fleet within the bounds reached; a larger "
           "maximum, more replicas at the start or a shorter start-up raise what is possible",
           result.policy, report::format_share(result.slo_attainment), report::format_share(*result.goal)));
-    if (decision::name_without_settings(result.policy) != configuration::kPenstock)
-      others += (others.empty() ? "" : ", ") + result.policy;
+    if (!is_penstock(result.policy)) others += (others.empty() ? "" : ", ") + result.policy;
   }
   if (const std::string settings = settings_of(planner); !settings.empty() && !others.empty())
     notes.push_back(fmt::format("{} part of the policy {}, and not of {}", settings, configuration::kPenstock, others));

@@ -7,14 +7,11 @@
 #include <memory>
 #include <utility>
 
-#include "replay/capacities.h"
 #include "replay/fixed_fleet.h"
-#include "replay/planner_setup.h"
+#include "replay/policies.h"
 #include "replay/run_notes.h"
-#include "replay/schedule_file.h"
 #include "report/answer.h"
 #include "report/metrics.h"
-#include "simulation/clairvoyant.h"
 
 namespace penstock::replay {
 namespace {
@@ -25,17 +22,6 @@ using Progress = std::function<void(double share_done)>;
 
 constexpr double kClairvoyantRuns = 40.0;  // Approximate number of runs of that policy.
 constexpr double kFixedFleetRuns = 8.0;    // The same of the search for a fixed fleet.
-
-bool is_clairvoyant(std::string_view policy) {
-  return decision::name_without_settings(policy) == configuration::kClairvoyant;
-}
-
-// Only these policies plan for a goal.
-std::optional<double> goal_of(std::string_view policy, double general) {
-  if (!is_clairvoyant(policy) && decision::name_without_settings(policy) != configuration::kPenstock)
-    return std::nullopt;
-  return planner::settings_of(policy).value().get("goal", general);
-}
 
 // The targets of a run, as steps of a schedule.
 std::vector<planner::PoolSteps> steps_of(const RunResult& result, const std::vector<simulation::PoolSpec>& pools) {
@@ -51,13 +37,11 @@ std::vector<planner::PoolSteps> steps_of(const RunResult& result, const std::vec
 
 class Replay {
  public:
-  Replay(const ReplaySetup& setup, const std::function<void(const TaskProgress&)>& show) : setup_(setup), show_(show) {
-    const std::size_t pools = setup.options.pools.size();
-    capacities_.resize(pools);
-  }
+  Replay(const ReplaySetup& setup, const std::function<void(const TaskProgress&)>& show) : setup_(setup), show_(show) {}
 
   core::Result<ReplayRuns> run() {
-    return find_capacities()
+    return find_capacities(setup_, show_)
+        .map([this](std::vector<PoolCapacity> found) { keep(std::move(found)); })
         .and_then([this] { return run_policies(); })
         .and_then([this] { return follow_cheaper_rows(); })
         .map([this] {
@@ -71,36 +55,13 @@ class Replay {
  private:
   [[nodiscard]] std::uint32_t jobs() const { return setup_.configuration.jobs; }
 
-  core::Result<void> find_capacities() {
-    const auto& policies = setup_.configuration.policies;
-    if (std::none_of(policies.begin(), policies.end(), [](const std::string& name) { return needs_capacity(name); }))
-      return {};
-    std::vector<Task> tasks;
-    for (std::size_t i = 0; i < capacities_.size(); ++i)
-      tasks.push_back({"load test", 1.0, [this, i](const Progress&) -> core::Result<void> {
-                         auto found = find_capacity(setup_, i);
-                         if (!found) return tl::make_unexpected(found.error());
-                         capacities_[i] = *std::move(found);
-                         return {};
-                       }});
-    if (auto done = run_tasks(tasks, jobs(), show_); !done) return done;
+  void keep(std::vector<PoolCapacity> found) {
+    capacities_ = std::move(found);
     for (const PoolCapacity& capacity : capacities_) {
+      if (capacity.note.empty()) continue;
       runs_.notes.push_back(capacity.note);
       runs_.capacities.push_back(capacity.capacity);
     }
-    return {};
-  }
-
-  core::Result<std::unique_ptr<Policy>> make_policy(std::string_view name,
-                                                    const simulation::RunOptions& options) const {
-    if (is_clairvoyant(name))
-      return simulation::make_clairvoyant(setup_.workload, options).map([](simulation::Clairvoyant made) {
-        return std::move(made.policy);
-      });
-    if (is_schedule(name)) return planner::make_schedule(setup_.schedules.at(std::string{name}));
-    if (decision::name_without_settings(name) == configuration::kPenstock)
-      return make_penstock(setup_.planner, options, setup_.uncertainty);
-    return make_policy_with(capacities_, name, setup_.options);
   }
 
   core::Result<void> run_one(std::string_view name, simulation::RunOptions options, const Progress& progress,
@@ -109,7 +70,7 @@ class Replay {
     simulation::RunOptions with_goal = options;
     const std::optional<double> goal = goal_of(name, options.slo_goal);
     with_goal.slo_goal = goal.value_or(options.slo_goal);
-    auto policy = make_policy(name, with_goal);
+    auto policy = make_policy(setup_, capacities_, name, with_goal);
     if (!policy) return tl::make_unexpected(policy.error());
     if (is_clairvoyant(name)) options.progress = nullptr;  // The search was most of the work.
     report::MeteredPolicy metered{**policy, prices()};

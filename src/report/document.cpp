@@ -127,6 +127,11 @@ Json totals(const RankedResult& ranked, bool wall_speed) {
                {"prefix_hit_ratio", json_number(result.prefix_hit_ratio)},
                {"preemptions", result.preemptions},
                {"scaling_actions", result.scaling_actions}};
+  if (const auto& use = result.budget_use)
+    json["budget_use"] = {{"peak_gpus", use->peak_gpus},
+                          {"limited_times", use->limited_times},
+                          {"limited_s", json_number(use->limited_s)},
+                          {"withheld_gpu_hours", json_number(use->withheld_gpu_hours)}};
   if (wall_speed) json["simulated_requests_per_s"] = json_number(result.simulated_requests_per_s);
   const TokenCosts costs = token_costs(result);
   const auto usd = [](const std::optional<double>& cost) { return cost ? json_number(*cost) : Json(); };

@@ -24,9 +24,32 @@ std::string name_of(const RankedResult& ranked) { return cut_to_width(printable(
 
 std::size_t width_of(const TableStyle& style) { return std::clamp(style.width, kWidthMin, kTableWidth); }
 
+}  // namespace
+
 std::string paragraph(const std::string& text, const TableStyle& style) {
   return wrapped(text, width_of(style), 0, kIndent);
 }
+
+std::string replayed_text(const RunInfo& info, bool has_segments) {
+  std::string replayed = fmt::format("{}: {} requests in {}", printable(info.workload), format_count(info.requests),
+                                     format_seconds(core::to_seconds(info.duration)));
+  if (info.rate_scale != 1.0) replayed += fmt::format(" at x{:.4g} the recorded rate", info.rate_scale);
+  if (info.rate_scale > 1.0)
+    replayed += fmt::format(" (copies moved by up to {})", format_seconds(core::to_seconds(info.rate_scale_spread)));
+  if (info.score_from > core::Duration{})
+    replayed += fmt::format(", scored from {}", format_seconds(core::to_seconds(info.score_from)));
+  replayed += fmt::format("; SLO: TTFT {} and ITL {} per request", format_seconds(core::to_seconds(info.slo.ttft)),
+                          format_seconds(core::to_seconds(info.slo.itl)));
+  if (has_segments) replayed += ", or the target of its segment";
+  return replayed;
+}
+
+bool has_segments(const Report& report) {
+  return std::any_of(report.results.begin(), report.results.end(),
+                     [](const RunResult& result) { return result.targets.size() > 1; });
+}
+
+namespace {
 
 GridStyle grid_style(const TableStyle& style, bool best_first = true) {
   return {style.colour, best_first, width_of(style)};
@@ -159,22 +182,7 @@ std::string targets(const Report& report, const TableStyle& style) {
   return grid.text();
 }
 
-bool has_segments(const Report& report) {
-  return std::any_of(report.results.begin(), report.results.end(),
-                     [](const RunResult& result) { return result.targets.size() > 1; });
-}
-
 std::string facts(const RunInfo& info, bool segments, const TableStyle& style) {
-  std::string replayed = fmt::format("{}: {} requests in {}", printable(info.workload), format_count(info.requests),
-                                     format_seconds(core::to_seconds(info.duration)));
-  if (info.rate_scale != 1.0) replayed += fmt::format(" at x{:.4g} the recorded rate", info.rate_scale);
-  if (info.rate_scale > 1.0)
-    replayed += fmt::format(" (copies moved by up to {})", format_seconds(core::to_seconds(info.rate_scale_spread)));
-  if (info.score_from > core::Duration{})
-    replayed += fmt::format(", scored from {}", format_seconds(core::to_seconds(info.score_from)));
-  replayed += fmt::format("; SLO: TTFT {} and ITL {} per request", format_seconds(core::to_seconds(info.slo.ttft)),
-                          format_seconds(core::to_seconds(info.slo.itl)));
-  if (segments) replayed += ", or the target of its segment";
   std::string fleet;
   if (!info.engine.empty()) fleet += fmt::format("engine {}; ", printable(info.engine));
   fleet += fmt::format("{} KV blocks of {} tokens per replica; ", format_count(info.kv_blocks), info.block_tokens);
@@ -188,7 +196,7 @@ std::string facts(const RunInfo& info, bool segments, const TableStyle& style) {
       pool && pool->switch_time > core::Duration{})
     fleet += fmt::format("role switch {}; ", format_seconds(core::to_seconds(pool->switch_time)));
   fleet += fmt::format("seed {}", info.seed);
-  return paragraph(replayed, style) + paragraph(fleet, style);
+  return paragraph(replayed_text(info, segments), style) + paragraph(fleet, style);
 }
 
 std::string failures(const RankedResult& ranked) {

@@ -15,6 +15,11 @@ struct TableStyle {
   std::size_t width = kTableWidth;  // columns of the terminal
 };
 
+// Text of the parts that several tables have. A paragraph is at most as wide as kTableWidth and the terminal.
+[[nodiscard]] std::string paragraph(const std::string& text, const TableStyle& style);
+[[nodiscard]] std::string replayed_text(const RunInfo& info, bool has_segments);
+[[nodiscard]] bool has_segments(const Report& report);  // Requests are judged by targets of several segments.
+
 // What was replayed, the policies best first, the frontier of static fleets, what failed or was left out, and the
 // headline. At most as wide as kTableWidth and the terminal: long names are cut, prose is wrapped, and a narrow table
 // leaves out the columns that matter least, with a line that says so. Ends with a newline. Names are made safe to

@@ -119,7 +119,16 @@ std::vector<actuation::Seen> Fleet::look(core::Instant now) const {
   return all;
 }
 
+std::vector<planner::global::PoolCounts> Fleet::pool_counts() const {
+  std::vector<planner::global::PoolCounts> all;
+  for (std::uint32_t pool = 0; pool < pools_.size(); ++pool)
+    all.push_back({pools_[pool].target, count(pool, ReplicaState::kStarting) + count(pool, ReplicaState::kReady),
+                   count(pool, ReplicaState::kDraining)});
+  return all;
+}
+
 std::vector<actuation::Step> Fleet::advance(core::Instant now) {
+  ++looks_;
   std::vector<actuation::PoolWant> wants;
   for (std::size_t i = 0; i < pools_.size(); ++i) {
     const Pool& pool = pools_[i];

@@ -12,6 +12,7 @@
 #include "core/random.h"
 #include "dispatch/dispatcher.h"
 #include "engine/engine.h"
+#include "planner/global/shared_budget.h"
 #include "signals/observation.h"
 #include "signals/request_meter.h"
 #include "simulation/recorder.h"
@@ -78,6 +79,9 @@ class Fleet {
         core::RandomStream random);
 
   [[nodiscard]] std::vector<Pool>& pools() { return pools_; }
+  [[nodiscard]] std::vector<planner::global::PoolCounts> pool_counts() const;
+  // Grows whenever pool_counts() may have changed: each change is followed by advance().
+  [[nodiscard]] std::uint64_t looks() const { return looks_; }
   // There are several aggregated pools.
   [[nodiscard]] bool has_pool_rules() const {
     return pools_.size() > 1 && pools_.front().spec.role == signals::Role::kAggregated;
@@ -145,6 +149,7 @@ class Fleet {
   std::vector<Pool> pools_;
   actuation::FleetState state_;
   std::uint64_t drains_ = 0;
+  std::uint64_t looks_ = 0;
   std::vector<Replica> replicas_;  // by id, without gaps
   FleetTotals ended_, unscored_;
   std::uint32_t awake_ = 0;

@@ -24,10 +24,7 @@ GatewayTotals GatewayTotals::since(const GatewayTotals& earlier) const {
   GatewayTotals made = *this;
   made.counters.retried -= earlier.counters.retried;
   made.counters.clamped -= earlier.counters.clamped;
-  made.counters.deferral.deferred -= earlier.counters.deferral.deferred;
-  made.counters.deferral.sent_spare -= earlier.counters.deferral.sent_spare;
-  made.counters.deferral.sent_due -= earlier.counters.deferral.sent_due;
-  made.counters.deferral.missed -= earlier.counters.deferral.missed;
+  made.counters.deferral -= earlier.counters.deferral;
   for (std::size_t i = 0; i < made.counters.refusals.size(); ++i)
     made.counters.refusals[i] -= earlier.counters.refusals[i];
   for (const auto& [key, before] : earlier.sums) {

@@ -176,7 +176,7 @@ constexpr std::size_t kTenantsShown = 10;
 
 }  // namespace
 
-void Recorder::summarize(decision::RunResult& result) const {
+void Recorder::summarize(decision::RunResult& result, core::Instant end) const {
   std::vector<float> ttft, tpot, e2e;
   ttft.reserve(records_.size());
   e2e.reserve(records_.size());
@@ -219,7 +219,6 @@ void Recorder::summarize(decision::RunResult& result) const {
   result.itl_attainment = share(itl_met, judged);
   result.targets = by_target({{}, {}, 0.0, judged, met_both, ttft_met, itl_met});
   result.bursts = in_bursts();
-  const core::Instant end = std::max(last_end_, core::Instant{workload_.span()});
   result.duration_s = core::to_seconds(std::max(end - window_from_, core::Duration{}));
   if (result.duration_s > 0.0) result.goodput_rps = static_cast<double>(met_both) / result.duration_s;
   result.ttft_ms = core::summarize(ttft);

@@ -63,6 +63,8 @@ class Recorder {
   [[nodiscard]] std::uint64_t arrivals() const { return arrived_; }
   [[nodiscard]] std::size_t requests() const { return records_.size(); }
   [[nodiscard]] bool has_arrived(std::uint32_t request) const { return records_[request].arrived; }
+  // All requests have arrived, and have ended.
+  [[nodiscard]] bool has_all() const { return arrived_ >= records_.size() && open() == 0; }
   [[nodiscard]] std::uint64_t open() const { return arrived_ - ended_; }
   [[nodiscard]] std::uint64_t open_in_window() const { return window_open_; }
   [[nodiscard]] std::uint64_t count(Outcome outcome) const { return by_outcome_[static_cast<std::size_t>(outcome)]; }
@@ -78,8 +80,8 @@ class Recorder {
   void close_point(core::Instant at, const FleetSnapshot& fleet);
 
   // Counts, percentiles, attainment and segments of requests that arrived in the window, and the series of the whole
-  // run; what a fleet adds is left to the caller.
-  void summarize(decision::RunResult& result) const;
+  // run, which lasted until `end`; what a fleet adds is left to the caller.
+  void summarize(decision::RunResult& result, core::Instant end) const;
   // The counts and shares alone, of requests that arrived in the window.
   void judge(decision::RunResult& result) const;
 

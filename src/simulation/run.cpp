@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <numeric>
 #include <set>
 #include <string_view>
 
@@ -126,7 +127,37 @@ core::Result<decision::RunResult> run(const workload::Workload& workload, decisi
   return result;
 }
 
-core::Result<std::vector<decision::RunResult>> run_together(std::span<const SharedRun> runs) {
+namespace {
+
+// Keeps the replicas of the worlds up to date.
+class FleetWatch {
+ public:
+  FleetWatch(const std::vector<std::unique_ptr<World>>& worlds, SharedFleets* fleets) : fleets_(fleets) {
+    if (fleets_ == nullptr) return;
+    fleets_->replicas.clear();
+    for (const auto& world : worlds) {
+      fleets_->replicas.push_back(world->fleet().pool_counts());
+      looks_.push_back(world->fleet().looks());
+    }
+    if (fleets_->changed) fleets_->changed(core::kStart);
+  }
+  void stepped(std::size_t index, const World& world, core::Instant now) {
+    if (fleets_ == nullptr || world.fleet().looks() == looks_[index]) return;
+    looks_[index] = world.fleet().looks();
+    std::vector<planner::global::PoolCounts> counts = world.fleet().pool_counts();
+    if (counts == fleets_->replicas[index]) return;
+    fleets_->replicas[index] = std::move(counts);
+    if (fleets_->changed) fleets_->changed(now);
+  }
+
+ private:
+  SharedFleets* fleets_;
+  std::vector<std::uint64_t> looks_;
+};
+
+}  // namespace
+
+core::Result<std::vector<decision::RunResult>> run_together(std::span<const SharedRun> runs, SharedFleets* fleets) {
   std::vector<std::unique_ptr<PreparedWorkload>> prepared;
   std::vector<std::unique_ptr<World>> worlds;
   for (const SharedRun& run : runs) {
@@ -137,12 +168,17 @@ core::Result<std::vector<decision::RunResult>> run_together(std::span<const Shar
         std::make_unique<World>(prepared.back()->input(), *run.policy, *run.options, prepared.back()->arrivals()));
     worlds.back()->begin();
   }
-  std::vector<World*> open;
-  for (const auto& world : worlds) open.push_back(world.get());
+  FleetWatch watch{worlds, fleets};
+  std::vector<std::size_t> open(worlds.size());
+  std::iota(open.begin(), open.end(), std::size_t{0});
   while (!open.empty()) {
-    const auto next =
-        std::min_element(open.begin(), open.end(), [](World* a, World* b) { return a->next_time() < b->next_time(); });
-    if (!(*next)->step()) open.erase(next);
+    const auto next = std::min_element(open.begin(), open.end(), [&](std::size_t a, std::size_t b) {
+      return worlds[a]->next_time() < worlds[b]->next_time();
+    });
+    const std::size_t index = *next;
+    const core::Instant now = worlds[index]->next_time();
+    if (!worlds[index]->step()) open.erase(next);
+    watch.stepped(index, *worlds[index], now);
   }
   std::vector<decision::RunResult> results;
   for (const auto& world : worlds) results.push_back(world->finish());

@@ -16,6 +16,7 @@
 #include "dispatch/options.h"
 #include "engine/config.h"
 #include "engine/step_time.h"
+#include "planner/global/shared_budget.h"
 #include "planner/policy.h"
 #include "routing/picking_strategy.h"
 #include "signals/observation.h"
@@ -68,6 +69,7 @@ struct RunOptions {
   bool details = true;                        // false: counts and shares alone, no series, percentiles, segments …
   core::Instant judged_until = core::kNever;  // … and then of arrivals before this time, at whose end the run ends
   std::uint32_t running = 0;                  // so many of the first requests decode from the start: their KV is there
+  core::Instant runs_until = core::kStart;    // the run does not end before this time, though all requests have ended
   std::uint32_t series_points = 360;          // at most; at least one point a second of the run
   bool merge_steps = true;                    // advance runs of identical iterations at once; false steps each
   bool check_each_event = false;              // look for violated invariants after each event, not only at the end
@@ -89,10 +91,18 @@ struct SharedRun {
   const RunOptions* options = nullptr;
 };
 
+// The fleets of several runs under one clock.
+struct SharedFleets {
+  std::vector<std::vector<planner::global::PoolCounts>> replicas;  // By run and pool.
+  std::function<void(core::Instant now)> changed;                  // Is called after each change; may be empty.
+};
+
 // Runs several deployments side by side, event by event, so that policies that share something, such as a budget of
 // GPUs, decide in the order of time; of equal times in the order of the runs. A deployment whose requests have all
-// ended decides no more, and keeps its replicas. Results are in the order of the runs. Errors are those of run().
-[[nodiscard]] core::Result<std::vector<decision::RunResult>> run_together(std::span<const SharedRun> runs);
+// ended decides no more after RunOptions::runs_until, and keeps its replicas. `fleets`, which may be null, has the
+// replicas of all deployments at any time. Results are in the order of the runs. Errors are those of run().
+[[nodiscard]] core::Result<std::vector<decision::RunResult>> run_together(std::span<const SharedRun> runs,
+                                                                          SharedFleets* fleets = nullptr);
 
 // The greatest rate of Poisson arrivals, with request shapes drawn from the workload, at which one replica keeps the
 // SLO for `attainment` of the requests. It is what an engineer would load-test before writing an autoscaler's target.

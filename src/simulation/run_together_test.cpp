@@ -130,5 +130,81 @@ TEST(RunTogether, AHigherClassTakesGpusFromALowerOneWithoutAFailedRequest) {
             "default: limited by gpu_budget: 3 of 6 replicas; 8 of 8 GPUs used: chat 5 (priority 1), mail 3");
 }
 
+TEST(RunTogether, ADeploymentDecidesWithoutRequestsUntilTheEndOfTheOther) {
+  const workload::Workload early = random_workload(40, 4.0, 1);
+  RunOptions run_options = options(pool(3));
+  run_options.runs_until = at_s(100.0);
+  Scripted shrinking = steps({{60.0, 1}});
+  const decision::RunResult result = run_ok(early, shrinking, run_options);
+  EXPECT_EQ(result.duration_s, 100.0);
+  EXPECT_EQ(result.scaling_actions, 1U);
+  EXPECT_DOUBLE_EQ(result.gpu_hours * 3600.0, 3 * 60.0 + 1 * 40.0);
+
+  run_options.runs_until = core::kStart;
+  Scripted same = steps({{60.0, 1}});
+  const decision::RunResult without = run_ok(early, same, run_options);
+  EXPECT_LT(without.duration_s, 30.0);
+  EXPECT_EQ(without.completed, result.completed);
+}
+
+TEST(RunTogether, FleetsAreThoseOfEachMoment) {
+  const workload::Workload load = random_workload(200, 4.0, 1);
+  const RunOptions run_options = options(pool(1));
+  Scripted growing = steps({{10.5, 3}});
+  SharedFleets fleets;
+  std::vector<std::pair<core::Instant, planner::global::PoolCounts>> seen;
+  fleets.changed = [&](core::Instant now) { seen.emplace_back(now, fleets.replicas.at(0).at(0)); };
+  const std::array runs{SharedRun{&load, &growing, &run_options}};
+  ASSERT_TRUE(run_together(runs, &fleets));
+  ASSERT_EQ(seen.size(), 2U) << "a replica that becomes ready changes no count";
+  EXPECT_EQ(seen[0], std::pair(core::kStart, planner::global::PoolCounts{1, 1, 0}));
+  EXPECT_EQ(seen[1], std::pair(at_s(11.0), planner::global::PoolCounts{3, 3, 0}));
+}
+
+// Proposals that change at random every few decisions.
+std::unique_ptr<decision::Policy> fickle(std::uint64_t seed) {
+  auto random = std::make_shared<core::RandomStream>(seed);
+  auto proposed = std::make_shared<std::uint32_t>(1);
+  return std::make_unique<Scripted>([random, proposed](const signals::Observation&, std::size_t) {
+    if (random->below(7) == 0) *proposed = static_cast<std::uint32_t>(1 + random->below(9));
+    return *proposed;
+  });
+}
+
+TEST(RunTogether, NoMomentHasMoreGpusThanTheBudgetWhateverPoliciesProposeAndPlatformsRefuse) {
+  for (std::uint64_t seed = 1; seed <= 8; ++seed) {
+    const std::uint64_t gpus = 6 + seed % 4;
+    std::vector<workload::Workload> workloads;
+    std::vector<RunOptions> all;
+    std::vector<DeploymentClaim> claims;
+    for (std::uint64_t i = 0; i < 3; ++i) {
+      workloads.push_back(random_workload(600, 2.0 + static_cast<double>(i), seed * 10 + i));
+      all.push_back(options(pool(2, 9)));
+      all.back().seed = seed * 10 + i;
+      all.back().faults.crashes_per_replica_hour = seed % 2 == 0 ? 20.0 : 0.0;
+      all.back().faults.refused_actions = seed % 3 == 0 ? 0.3 : 0.0;
+      claims.push_back(claim("d" + std::to_string(i), i == 0 ? 1 : 0, all.back().pools[0]));
+    }
+    SharedBudget budget = budget_of(gpus, claims);
+    SharedFleets fleets;
+    budget.set_counts([&](std::size_t deployment) { return fleets.replicas[deployment]; });
+    std::uint32_t most = 0;
+    fleets.changed = [&](core::Instant now) {
+      std::uint32_t in_use = 0;
+      for (const auto& pools : fleets.replicas) in_use += pools[0].running + pools[0].draining;
+      EXPECT_LE(in_use, gpus) << "seed " << seed << " at " << core::to_seconds(now.time_since_epoch()) << " s";
+      most = std::max(most, in_use);
+    };
+    std::vector<std::unique_ptr<decision::Policy>> policies;
+    std::vector<SharedRun> runs;
+    for (std::size_t i = 0; i < 3; ++i) {
+      policies.push_back(budget.limited(i, fickle(seed * 10 + i)));
+      runs.push_back({&workloads[i], policies[i].get(), &all[i]});
+    }
+    ASSERT_TRUE(run_together(runs, &fleets));
+    EXPECT_EQ(most, gpus) << "the budget was the limit";
+  }
+}
+
 }  // namespace
 }  // namespace penstock::simulation

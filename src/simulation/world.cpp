@@ -122,7 +122,7 @@ World::World(const workload::Workload& workload, decision::Policy& policy, const
     : workload_(workload),
       arrivals_(arrivals),
       follow_ups_(workload),
-      give_up_(core::Instant{workload.span()} + kLimitAfterLastArrival),
+      give_up_(std::max(core::Instant{workload.span()}, options.runs_until) + kLimitAfterLastArrival),
       policy_(policy),
       options_(options),
       faults_(core::RandomStream{options.seed}.fork("faults")),
@@ -181,8 +181,8 @@ core::Instant World::next_time() {
 
 bool World::step() {
   const auto& requests = workload_.requests;
-  if (next_ >= requests.size() && recorder_.arrivals() >= requests.size() && recorder_.open() == 0) return false;
   const core::Instant at = next_time();
+  if (recorder_.has_all() && (timeline_.now >= options_.runs_until || at > options_.runs_until)) return false;
   const core::Instant arrival = next_ < requests.size() ? requests[next_].arrival : core::kNever;
   if (!options_.details && arrival >= options_.judged_until && recorder_.open_in_window() == 0) return false;
   timeline_.now = at;
@@ -191,8 +191,7 @@ bool World::step() {
     handle(timeline_.take_event());
   } else if (arrival == at) {
     requests_.arrive(static_cast<std::uint32_t>(next_++));
-    const std::size_t progress_every = std::max<std::size_t>(1, requests.size() / 200);
-    if (options_.progress && next_ % progress_every == 0)
+    if (options_.progress && next_ % std::max<std::size_t>(1, requests.size() / 200) == 0)
       options_.progress(static_cast<double>(next_) / static_cast<double>(requests.size()));
   } else {
     const std::uint32_t replica = timeline_.engines.next_actor();
@@ -212,11 +211,11 @@ decision::RunResult World::finish() {
     return counts;
   }
   if (!unscored_changes_) begin_scoring();
-  const core::Instant end = std::max(recorder_.last_end(), core::Instant{workload_.span()});
+  const core::Instant end = std::max({recorder_.last_end(), core::Instant{workload_.span()}, options_.runs_until});
   recorder_.close_point(end, fleet_.snapshot(timeline_.now, requests_.waiting()));
 
   decision::RunResult result;
-  recorder_.summarize(result);
+  recorder_.summarize(result, end);
   requests_.summarize(result, unscored_gateway_);
   result.policy = policy_.name();
   result.router = to_string(options_.router);

@@ -41,6 +41,8 @@ class World {
   bool step();
   [[nodiscard]] decision::RunResult finish();
 
+  [[nodiscard]] const Fleet& fleet() const { return fleet_; }
+
  private:
   void follow_up(std::uint32_t ended, core::Instant at);
   [[nodiscard]] std::unique_ptr<dispatch::LedgerSink> ledger_sink();

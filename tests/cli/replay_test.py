@@ -258,5 +258,71 @@ class Replay(CliTest):
         self.assertEqual(self.files(), ["trace.jsonl"])
 
 
+TWO = """policy: [penstock, keda-tokens]
+max_replicas: 4
+start_up: 10s
+planner: {throughput_interval: 30s, tick_interval: 5s, memory: 2m, stabilisation: 20s}
+budget: {gpus: 5}
+deployments:
+  - {name: chat, model: a, priority: 1, trace: "synthetic:rate=1..9,shape=step,at=3m,duration=5m,input=9000,output=150"}
+  - {name: mail, model: b, trace: "synthetic:rate=5,duration=4m,input=9000,output=150"}
+"""
+
+
+class Deployments(CliTest):
+    def test_the_example_is_replayed_within_its_budget(self):
+        example = cli_testing.Path(__file__).resolve().parents[2] / "docs/examples/deployments.yaml"
+        self.run_program("check", example)
+        done = self.run_program("replay", "--config", example, "--policy", "penstock", "--to", "20m", "--json", "out.json")
+        report = self.read_json("out.json")
+        [policy] = report["policies"]
+        self.assertEqual([each["name"] for each in report["deployments"]], ["chat", "mail"])
+        self.assertTrue(policy["limited_by_budget"])
+        self.assertLessEqual(policy["peak_gpus"], 8)
+        self.assertEqual([each["available"] for each in policy["resources"]], [8])
+        self.assertEqual(policy["requests"], sum(each["workload"]["requests"] for each in report["deployments"]))
+        self.assertAlmostEqual(policy["gpu_hours"], sum(each["results"][0]["gpu_hours"] for each in report["deployments"]))
+        for name in ("chat", "mail", "all"):
+            self.assertRegex(done.stdout, rf"(?m)^penstock +{name} ")
+
+    def test_a_short_budget_limits_penstock_and_explain_says_so(self):
+        self.write("p.yaml", TWO)
+        done = self.run_program("replay", "--config", "p.yaml", "--json", "out.json", "--decision-log", "log.jsonl")
+        report = self.read_json("out.json")
+        policies = {policy["policy"]: policy for policy in report["policies"]}
+        self.assertLessEqual(policies["penstock"]["peak_gpus"], 5)
+        self.assertGreater(policies["keda-tokens"]["peak_gpus"], 5, "the rule of others does not know the budget")
+        self.assertIn("exceeds the budget", done.stdout)
+        uses = {each["name"]: {result["policy"]: result["budget_use"] for result in each["results"]}
+                for each in report["deployments"]}
+        self.assertGreater(uses["mail"]["penstock"]["limited_s"], 0)
+        self.assertEqual(uses["mail"]["keda-tokens"]["limited_s"], 0)
+        explained = self.run_program("explain", "log.jsonl", "--policy", "penstock", "--pool", "mail").stdout
+        self.assertIn("limited by gpu_budget", " ".join(explained.split()))
+        again = self.run_program("replay", "--config", "p.yaml", "--jobs", "1", "--json", "again.json", "--quiet")
+        self.assertEqual(again.stdout, "")
+        self.assertEqual((self.folder / "again.json").read_bytes(), (self.folder / "out.json").read_bytes())
+
+    def test_a_trace_of_the_command_line_is_that_of_all(self):
+        self.write("p.yaml", TWO)
+        trace = self.write("trace.jsonl", mooncake())
+        self.run_program("replay", trace, "--config", "p.yaml", "--policy", "static", "--json", "out.json")
+        self.assertEqual([each["workload"]["requests"] for each in self.read_json("out.json")["deployments"]], [60, 60])
+
+    def test_what_takes_one_deployment_is_refused_with_its_line(self):
+        self.write("p.yaml", TWO)
+        self.assert_refused("replay", "--config", "p.yaml", "--html", "x.html",
+                            says="--html: a report in HTML takes one deployment, there are 2")
+        self.assert_refused("replay", "--config", "p.yaml", "--policy", "clairvoyant",
+                            says="--policy: the policy clairvoyant takes one deployment, there are 2")
+        self.assert_refused("replay", "--config", "p.yaml", "--emit", "keda", says="--emit: takes one deployment")
+        self.assert_refused("decide", "--config", "p.yaml",
+                            says="p.yaml:7:3: deployments: `penstock decide` decides for one deployment at a time")
+        self.write("q.yaml", "deployments:\n  - {name: chat, model: a, trace: built-in}\n  - {name: mail, model: b}\n")
+        self.assert_refused("replay", "--config", "q.yaml", says="q.yaml:3:5: deployments[1]: needs the key trace; name a file")
+        self.write("q.yaml", "deployments:\n  - {name: chat, model: a, trace: gone.csv}\n  - {name: mail, model: b, trace: built-in}\n")
+        self.assert_refused("replay", "--config", "q.yaml", says="gone.csv: ")
+
+
 if __name__ == "__main__":
     cli_testing.main()

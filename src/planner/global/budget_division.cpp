@@ -330,6 +330,22 @@ Division divide(const std::vector<DeploymentClaim>& claims, const DivisionLimits
   return made;
 }
 
+std::vector<ResourceUse> running_use(const std::vector<DeploymentClaim>& claims, const DivisionLimits& limits) {
+  std::vector<std::vector<PoolGrant>> running;
+  Shares held;
+  for (const DeploymentClaim& claim : claims) {
+    running.emplace_back();
+    held.emplace_back();
+    for (const PoolClaim& pool : claim.pools) {
+      running.back().push_back({pool.running, pool.running});
+      held.back().push_back(pool.running + pool.draining);
+    }
+  }
+  std::vector<ResourceUse> uses;
+  for (const Limited& resource : limited_resources(limits)) uses.push_back(use_of(resource, claims, running, held));
+  return uses;
+}
+
 std::string explain(const Division& division, const std::vector<DeploymentClaim>& claims, std::size_t deployment,
                     std::size_t pool) {
   const PoolGrant& grant = division.grants[deployment][pool];

@@ -90,6 +90,10 @@ using Shares = std::vector<std::vector<std::uint32_t>>;  // Replicas by deployme
 [[nodiscard]] Division divide(const std::vector<DeploymentClaim>& claims, const DivisionLimits& limits,
                               const Options& options, const Shares& previous);
 
+// What replicas that run or drain use of each resource with a limit.
+[[nodiscard]] std::vector<ResourceUse> running_use(const std::vector<DeploymentClaim>& claims,
+                                                   const DivisionLimits& limits);
+
 // "limited by gpu_budget: 3 of 5 replicas; 16 of 16 GPUs used: chat 12 (priority 1), mail 4"; empty where the pool has
 // what is proposed.
 [[nodiscard]] std::string explain(const Division& division, const std::vector<DeploymentClaim>& claims,

@@ -391,5 +391,28 @@ TEST(BudgetDivisionProperties, DoesNotDependOnTheOrderOfDeployments) {
   }
 }
 
+TEST(BudgetDivision, RunningUseCountsReplicasThatRunAndDrain) {
+  std::vector<DeploymentClaim> claims = {{"chat", 1, 1.0, {claim(2, 6, 4)}}, {"mail", 0, 1.0, {claim(3, 3)}}};
+  claims[0].pools[0].hardware = "h100";
+  claims[0].pools[0].price_per_gpu_hour = 2.0;
+  claims[0].pools[0].draining = 1;
+  claims[0].pools[0].target = 9;  // What is only ordered uses nothing.
+  claims[1].pools[0].price_per_gpu_hour = 1.0;
+  DivisionLimits limits{{20, 40.0}, {}};
+  limits.hardware.push_back({"h100", 0.0, 16});
+  const std::vector<ResourceUse> uses = running_use(claims, limits);
+  ASSERT_EQ(uses.size(), 3U);
+  EXPECT_EQ(uses[0].name, "h100 GPUs");
+  EXPECT_EQ(uses[0].used, 12.0);
+  EXPECT_EQ(uses[0].available, 16.0);
+  EXPECT_EQ(uses[1].name, "GPUs");
+  EXPECT_EQ(uses[1].used, 15.0);
+  ASSERT_EQ(uses[1].deployments.size(), 2U);
+  EXPECT_EQ(uses[1].deployments[0].draining, 4.0);
+  EXPECT_EQ(uses[2].name, "USD per hour");
+  EXPECT_EQ(uses[2].used, 27.0);
+  EXPECT_TRUE(running_use(claims, {}).empty());
+}
+
 }  // namespace
 }  // namespace penstock::planner::global

@@ -102,6 +102,13 @@ decision::Decision SharedBudget::limit(std::size_t deployment, const signals::Ob
   return decision;
 }
 
+std::uint64_t SharedBudget::withheld_gpus(std::size_t deployment) const {
+  std::uint64_t gpus = 0;
+  for (const PoolClaim& pool : claims_.at(deployment).pools)
+    if (pool.wanted() > pool.target) gpus += std::uint64_t{pool.wanted() - pool.target} * pool.gpus_per_replica;
+  return gpus;
+}
+
 void SharedBudget::hold(std::size_t deployment) {
   for (PoolClaim& pool : claims_.at(deployment).pools) pool.proposed = pool.target;
 }

@@ -17,7 +17,11 @@ namespace penstock::planner::global {
 
 // Replicas of one pool now.
 struct PoolCounts {
-  std::uint32_t target = 0, running = 0, draining = 0;
+  std::uint32_t target = 0;
+  std::uint32_t running = 0;  // Starting and ready.
+  std::uint32_t draining = 0;
+
+  bool operator==(const PoolCounts&) const = default;
 };
 
 // Keeps what each deployment proposed last. Every decision of one of them divides the budget anew among all; it changes
@@ -45,6 +49,9 @@ class SharedBudget {
 
   // The deployment cannot decide: it keeps what it has, and proposes nothing more.
   void hold(std::size_t deployment);
+
+  // GPUs that the policy of the deployment proposed with its last decision, and did not get.
+  [[nodiscard]] std::uint64_t withheld_gpus(std::size_t deployment) const;
 
   // Of the last decision; no grants before the first one.
   [[nodiscard]] const Division& division() const { return division_; }

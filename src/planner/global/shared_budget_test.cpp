@@ -164,5 +164,16 @@ TEST(SharedBudgetGuardrails, DoNotTakeALimitedTargetForAManualChange) {
   EXPECT_EQ(second_target(false), 3U);
 }
 
+TEST_F(SharedBudgetTest, WithheldGpusAreThoseOfTheLastDecision) {
+  EXPECT_EQ(budget_.withheld_gpus(0), 0U);
+  EXPECT_EQ(decide(0, 5).target, 4U);  // Two are free beside the four of mail.
+  EXPECT_EQ(budget_.withheld_gpus(0), 1U);
+  EXPECT_EQ(budget_.withheld_gpus(1), 0U);
+  decide(1, 9);
+  EXPECT_EQ(budget_.withheld_gpus(1), 9U - target_[1]);
+  decide(0, 1);
+  EXPECT_EQ(budget_.withheld_gpus(0), 0U);
+}
+
 }  // namespace
 }  // namespace penstock::planner::global

@@ -1,0 +1,36 @@
+#include "cli/replay_deployments.h"
+
+#include <utility>
+
+#include "cli/commands.h"
+#include "cli/console.h"
+#include "cli/outputs.h"
+#include "cli/progress_bar.h"
+#include "replay/deployments.h"
+#include "report/deployments.h"
+
+namespace penstock::cli {
+
+int run_deployments(DeploymentsRequest request) {
+  std::vector<std::string> inputs = std::move(request.inputs);
+  for (const configuration::DeploymentSetup& deployment : request.configuration.deployments)
+    inputs.insert(inputs.end(), deployment.traces.names.begin(), deployment.traces.names.end());
+  const configuration::OutputOptions output = request.configuration.output;
+  if (const auto checked = check_outputs(output, inputs); !checked) return report_error(checked.error());
+  auto setup = replay::prepare_deployments(std::move(request.configuration));
+  if (!setup) return report_input_error(setup.error());
+
+  ProgressBar bar{!request.quiet && (request.progress || stderr_is_terminal())};
+  auto report = replay::run_deployments(*setup, [&](const replay::TaskProgress& progress) { bar.show(progress); });
+  bar.erase();
+  if (!report) return report_error(report.error());
+  report->command = std::move(request.command);
+  for (report::DeploymentReport& deployment : report->deployments) deployment.report.info.command = report->command;
+  if (const auto written = write_outputs(output, *report); !written) return report_error(written.error());
+  if (request.quiet) return kGood;
+  const std::string table = report::render_table(
+      *report, {.colour = stdout_has_colour(), .width = terminal_width().value_or(report::kTableWidth)});
+  return print_page(table, {output.json, output.decision_log});
+}
+
+}  // namespace penstock::cli
