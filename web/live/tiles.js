@@ -45,11 +45,11 @@ const TILES = [
     };
   }],
   ['deferred', 'Deferred', tile => {
-    const deferred = record(tile.gateway.deferred), {requests, next_due_s, missed_total} = deferred;
+    const {requests, next_due_s, missed_total} = record(tile.gateway.deferred);
     return {
       value: count(requests), unit: 'batch requests',
       note: (known(next_due_s) ? `next due in ${age(next_due_s)} · ` : '') + `${count(missed_total)} missed`,
-      tone: missed_total > 0 ? 'over' : null, hidden: !isDeferring(tile.gateway),
+      hidden: !isDeferring(tile.gateway),
     };
   }],
   ['kv', 'KV cache used', tile => {
