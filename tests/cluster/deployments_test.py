@@ -21,7 +21,7 @@ GPUS = {"chat": 2, "mail": 1}
 TOKENS = 100  # Of a stream, which takes about 2 s.
 CLIENTS = 8
 # A replica counts as full with a few streams, so that the clients of a model want all its replicas.
-VELOCITY = {"input_tokens_per_s": 1000000, "output_tokens_per_s": 40}
+VELOCITY = {"input_tokens_per_s": 1000000, "output_tokens_per_s": 20}
 
 
 class Planner(Program):
