@@ -320,7 +320,8 @@ class Supervisor {
   // is read without its name, and lists the others.
   void read_summary() {
     const auto page = options_.dashboard == "0" ? std::nullopt : address_of(options_.dashboard);
-    page&& ready_ ? read_deployment(*page) : end_next();
+    if (!page || !ready_) return end_next();
+    read_deployment(*page);
   }
 
   void read_deployment(const net::Address& page) {

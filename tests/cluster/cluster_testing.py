@@ -179,7 +179,7 @@ class Cluster:
                 entry = json.loads(line)
                 if entry["objectRef"].get("namespace") != namespace or entry["stage"] != "ResponseComplete":
                     continue
-                found.append({"at": seconds_of(entry["stageTimestamp"]), "name": entry["objectRef"]["name"], "user": entry["user"]["username"].split(":")[-1],
+                found.append({"at": seconds_of(entry["stageTimestamp"]), "user": entry["user"]["username"].split(":")[-1],
                               "status": entry["responseStatus"]["code"], "is_lease": entry["objectRef"]["resource"] == "leases",
                               "replicas": entry.get("responseObject", {}).get("spec", {}).get("replicas")})
         return sorted(found, key=lambda write: write["at"])
