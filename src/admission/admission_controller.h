@@ -197,6 +197,7 @@ class AdmissionController {
   [[nodiscard]] std::size_t waiting(Class traffic_class) const;
   [[nodiscard]] std::size_t deferred() const;  // Deferred requests that are not due.
   [[nodiscard]] std::uint64_t deferred_tokens() const;
+  [[nodiscard]] core::Instant next_due() const;  // When the first of them is due; kNever if there is none.
   // For one model.
   [[nodiscard]] std::uint64_t waiting_tokens(std::uint32_t model) const;
   // Of the class and of the classes with precedence over it.

@@ -101,4 +101,10 @@ std::uint64_t AdmissionController::deferred_tokens() const {
   return sum;
 }
 
+core::Instant AdmissionController::next_due() const {
+  core::Instant next = core::kNever;
+  for (const auto& [number, model] : state_->models) next = std::min(next, model.deferred.next_deadline());
+  return next;
+}
+
 }  // namespace penstock::admission

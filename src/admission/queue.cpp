@@ -14,6 +14,7 @@
 #include <tsl/robin_map.h>
 
 #include "core/result.h"
+#include "core/traffic_class.h"
 
 namespace penstock::admission {
 namespace {
@@ -69,7 +70,7 @@ bool is_older(const Waiting& a, const Waiting& b) { return std::tie(a.since, a.t
 
 }  // namespace
 
-const char* to_string(Class traffic_class) { return traffic_class == Class::kBatch ? "batch" : "interactive"; }
+const char* to_string(Class traffic_class) { return core::class_name(traffic_class == Class::kBatch); }
 
 struct FairQueue::State {
   QueueLimits limits;

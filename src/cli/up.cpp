@@ -316,18 +316,30 @@ class Supervisor {
       }
   }
 
-  // The figures of the run are read while the planner still answers.
+  // The figures of the run are read while the planner still answers, of one deployment after the other. The first one
+  // is read without its name, and lists the others.
   void read_summary() {
     const auto page = options_.dashboard == "0" ? std::nullopt : address_of(options_.dashboard);
     if (!page || !ready_) return end_next();
-    net::fetch(client_, net::request_to(*page, "/api/state", kSummaryTimeout),
-               [this, page = *page](const core::Result<net::FetchAnswer>& state) {
-                 if (!state || state->status != 200) return end_next();
-                 net::fetch(client_, net::request_to(page, "/api/points", kSummaryTimeout),
-                            [this, state = state->body](const core::Result<net::FetchAnswer>& points) {
-                              summary_ = run_summary(state, points && points->status == 200 ? points->body : "");
-                              end_next();
-                            });
+    read_deployment(*page);
+  }
+
+  void read_deployment(const net::Address& page) {
+    const std::string query = runs_.empty() ? "" : "?deployment=" + deployments_[runs_.size()];
+    const auto end_reading = [this] {
+      summary_ = run_summary(runs_);
+      end_next();
+    };
+    net::fetch(client_, net::request_to(page, "/api/state" + query, kSummaryTimeout),
+               [this, page, query, end_reading](const core::Result<net::FetchAnswer>& state) {
+                 if (!state || state->status != 200) return end_reading();
+                 if (runs_.empty()) deployments_ = deployments_in(state->body);
+                 net::fetch(
+                     client_, net::request_to(page, "/api/points" + query, kSummaryTimeout),
+                     [this, page, end_reading, state = state->body](const core::Result<net::FetchAnswer>& points) {
+                       runs_.push_back({state, points && points->status == 200 ? points->body : ""});
+                       runs_.size() < deployments_.size() ? read_deployment(page) : end_reading();
+                     });
                });
   }
 
@@ -366,6 +378,8 @@ class Supervisor {
   std::vector<net::Loop::Timer> timers_;
   bool ready_ = false, checking_ = false, ending_ = false;
   int code_ = kGood;
+  std::vector<std::string> deployments_;  // Empty if there is only one.
+  std::vector<RunDocuments> runs_;
   std::string summary_;
 };
 

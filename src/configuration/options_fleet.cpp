@@ -1,5 +1,6 @@
 // Options of pools, engines, the SLO and faults.
 #include "configuration/configuration.h"
+#include "core/traffic_class.h"
 #include "options/values.h"
 
 namespace penstock::configuration {
@@ -13,7 +14,7 @@ constexpr std::string_view kTpot = "write itl, the mean gap between the tokens o
 
 void add_selector(Table& table, signals::RequestSelector& selector) {
   table.add({"class", "", "requests of this class: interactive or batch"},
-            text_choice(selector.traffic_class, {"interactive", "batch"}));
+            text_choice(selector.traffic_class, {core::kInteractiveClass, core::kBatchClass}));
   table.add({"tenant", "", "requests of this tenant"}, text(selector.tenant));
   table.add({"prompt_min", "", "requests whose prompt has so many tokens or more"},
             count(selector.prompt_min, 0, 1'000'000'000));

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "configuration/configuration.h"
+#include "core/traffic_class.h"
 
 namespace penstock::configuration {
 namespace {
@@ -23,7 +24,7 @@ std::vector<SloTraits> kinds_of_requests(const std::vector<signals::RequestSelec
     if (each.prompt_max < UINT32_MAX) prompts.insert(each.prompt_max + 1);
   }
   std::vector<SloTraits> kinds;
-  for (const char* traffic_class : {"interactive", "batch"})
+  for (const char* traffic_class : {core::kInteractiveClass, core::kBatchClass})
     for (const std::string_view tenant : tenants)
       for (const std::uint32_t prompt : prompts) kinds.push_back({{}, traffic_class, tenant, prompt});
   return kinds;

@@ -22,6 +22,7 @@ namespace {
 
 constexpr double kTimeMost_s = 100.0 * 365.25 * 86'400.0;  // As in a decision log; times since 1970 fit, too.
 constexpr double kLatencyMost_ms = 86'400'000.0;           // A day.
+constexpr double kWindowMost_s = 86'400.0;
 constexpr std::int64_t kPoolsOfLineMax = 16;
 constexpr std::int64_t kRequestTokensMost = 10'000'000;       // Of one request.
 constexpr std::int64_t kCounterMost = 1'000'000'000'000'000;  // Of a counter, or of tokens of a replica.
@@ -56,9 +57,10 @@ constexpr std::string_view kReplicaKeys[] = {"id",
 constexpr std::string_view kWindowKeys[] = {"length_s",  "arrivals", "prompt_tokens", "output_tokens",
                                             "completed", "failed",   "ttft_ms",       "itl_ms"};
 constexpr std::string_view kLatencyKeys[] = {"count", "mean", "p50", "p90", "p95", "p99"};
-constexpr std::string_view kRequestKeys[] = {"id",      "arrival_s", "prompt_tokens", "output_tokens", "streamed",
-                                             "ttft_ms", "itl_ms",    "ended_s",       "outcome",       "model",
-                                             "class",   "tenant",    "blocks"};
+constexpr std::string_view kRequestKeys[] = {
+    "id",        "arrival_s", "prompt_tokens", "output_tokens", "streamed", "ttft_ms", "itl_ms",
+    "ended_s",   "outcome",   "model",         "class",         "tenant",   "blocks",  "completion_window_s",
+    "deferred_s"};
 
 // Fields of an object of a line. A key that is not in the list would be an optional figure that goes unread.
 class LineFields : public JsonFields {
@@ -276,11 +278,12 @@ void read_end(LineFields& fields, ObservedRequest& request, core::Instant now) {
     request.output_tokens =
         static_cast<std::uint32_t>(fields.integer("output_tokens", completed ? 1 : 0, kRequestTokensMost));
   const double total_ms = core::to_milliseconds(*request.ended - request.arrival);
-  if (request.ttft_ms && *request.ttft_ms > total_ms + 1.0)
+  const double first_ms = request.ttft_ms.value_or(0.0) + 1'000.0 * request.deferred_s;
+  if (request.ttft_ms && first_ms > total_ms + 1.0)
     fields.fail("ttft_ms", "must not be longer than from arrival_s to ended_s");
   // The gap between the tokens follows from the times and the length.
   if (completed && !request.itl_ms && request.ttft_ms && request.output_tokens > 1)
-    request.itl_ms = std::max(0.0, total_ms - *request.ttft_ms) / (request.output_tokens - 1.0);
+    request.itl_ms = std::max(0.0, total_ms - first_ms) / (request.output_tokens - 1.0);
 }
 
 core::Result<ObservedRequest> read_request(const Json& object, const std::string& path, core::Instant now) {
@@ -293,7 +296,13 @@ core::Result<ObservedRequest> read_request(const Json& object, const std::string
   if (fields.has("streamed")) request.streamed = fields.flag("streamed");
   request.ttft_ms = fields.latency("ttft_ms");
   request.itl_ms = fields.latency("itl_ms");
-  if (request.ttft_ms && !fields.error() && request.arrival + core::from_milliseconds(*request.ttft_ms - 1.0) > now)
+  if (fields.has("completion_window_s"))
+    request.completion_window_s = fields.number("completion_window_s", 0.0, kWindowMost_s);
+  if (fields.has("deferred_s")) request.deferred_s = fields.number("deferred_s", 0.0, kWindowMost_s);
+  if (request.deferred_s > 0.0 && request.completion_window_s <= 0.0)
+    fields.fail("deferred_s", "is of a request that may wait for spare capacity", "give completion_window_s, too");
+  const core::Instant routed = request.arrival + core::from_seconds(request.deferred_s);
+  if (request.ttft_ms && !fields.error() && routed + core::from_milliseconds(*request.ttft_ms - 1.0) > now)
     fields.fail("ttft_ms", "must not be longer than from arrival_s to at_s");
   for (const auto& [key, text] : {std::pair{"model", &request.model}, std::pair{"class", &request.traffic_class},
                                   std::pair{"tenant", &request.tenant}})

@@ -42,6 +42,9 @@ struct ObservedRequest {
   signals::RequestEnd end = signals::RequestEnd::kNone;
   std::string model, traffic_class, tenant;
   std::vector<std::uint64_t> blocks;  // Of its prompt.
+  // It may wait for spare capacity until so long after its arrival; 0: it does not. It waited for `deferred_s`, and
+  // `ttft_ms` begins with the end of that wait.
+  double completion_window_s = 0.0, deferred_s = 0.0;
 };
 
 struct ObservationLine {

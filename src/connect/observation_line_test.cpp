@@ -69,6 +69,20 @@ TEST(ObservationLine, ReadsRequestsAndDerivesTheGapBetweenTokens) {
   EXPECT_FALSE(requests[2].streamed);
 }
 
+TEST(ObservationLine, TheTtftOfADeferredRequestBeginsWithTheEndOfItsWait) {
+  const auto read = read_observation(line(R"("ready": 1)", R"([
+    {"arrival_s": 10, "prompt_tokens": 9, "completion_window_s": 600, "deferred_s": 30, "ttft_ms": 500,
+     "output_tokens": 101, "ended_s": 42.5},
+    {"arrival_s": 50, "prompt_tokens": 9, "completion_window_s": 600}])"));
+  ASSERT_TRUE(read) << read.error().message();
+  const auto& requests = *read->requests;
+  EXPECT_DOUBLE_EQ(requests[0].completion_window_s, 600.0);
+  EXPECT_DOUBLE_EQ(requests[0].deferred_s, 30.0);
+  EXPECT_DOUBLE_EQ(*requests[0].itl_ms, 20.0) << "2 s after the first token, which came 30.5 s after the arrival";
+  EXPECT_DOUBLE_EQ(requests[1].completion_window_s, 600.0);
+  EXPECT_DOUBLE_EQ(requests[1].deferred_s, 0.0);
+}
+
 TEST(ObservationLine, AMissingPercentileTakesTheNextLowerFigure) {
   const auto read = read_observation(line(R"("ready": 1, "last_minute": {"arrivals": 60, "prompt_tokens": 6000,
     "output_tokens": 600, "completed": 50, "ttft_ms": {"count": 50, "mean": 300, "p90": 700}})"));
@@ -130,6 +144,13 @@ TEST(ObservationLine, BadLinesAreErrorsThatNameTheField) {
       {line(R"("ready": 1)", R"([{"arrival_s": 9, "prompt_tokens": 5, "ttft_ms": 51002}])"),
        "requests[0].ttft_ms: must not be longer than from arrival_s to at_s"},
       {line(R"("ready": 1)", R"([{"arrival_s": 9, "prompt_tokens": 5, "ttft_ms": -1}])"), "ttft_ms: must be 0 to "},
+      {line(R"("ready": 1)", R"([{"arrival_s": 9, "prompt_tokens": 5, "completion_window_s": -1}])"),
+       "requests[0].completion_window_s: must be 0 to 86400, is -1"},
+      {line(R"("ready": 1)", R"([{"arrival_s": 9, "prompt_tokens": 5, "deferred_s": 3}])"),
+       "requests[0].deferred_s: is of a request that may wait for spare capacity; give completion_window_s, too"},
+      {line(R"("ready": 1)", R"([{"arrival_s": 9, "prompt_tokens": 5, "completion_window_s": 60, "deferred_s": 51,
+                                  "ttft_ms": 500}])"),
+       "requests[0].ttft_ms: must not be longer than from arrival_s to at_s"},
       {line(R"("ready": 1)", R"([{"arrival_s": 9, "prompt_tokens": 5, "blocks": [-1]}])"),
        "requests[0].blocks: must be whole numbers from 0"},
       {line(R"("ready": 1)", R"([{"arrival_s": 9, "prompt_tokens": 5, "ended_s": 10, "outcome": "lost"}])"),

@@ -143,11 +143,14 @@ void DecisionStream::add_items(const ObservedRequest& request, std::vector<Traff
     item.input_tokens = request.prompt_tokens;
     item.keys = request.blocks;
     item.streamed = request.streamed;
+    item.completion_window_s = request.completion_window_s;
     items.push_back(std::move(item));
   }
   if (request.ttft_ms && request.streamed && !std::exchange(known->answered, true)) {
-    TrafficItem item = item_of(TrafficItem::Kind::kFirstToken, known->number,
-                               known->arrival + core::from_milliseconds(*request.ttft_ms));
+    const core::Instant routed = known->arrival + core::from_seconds(request.deferred_s);
+    TrafficItem item =
+        item_of(TrafficItem::Kind::kFirstToken, known->number, routed + core::from_milliseconds(*request.ttft_ms));
+    item.own_limit_ms = 1'000.0 * request.deferred_s;
     item.ttft_ms = *request.ttft_ms;
     items.push_back(std::move(item));
   }

@@ -123,6 +123,23 @@ TEST(DecisionStream, RequestsBecomeWindowsAndRecentRequests) {
   EXPECT_EQ(world.policy.recent[1].output_tokens, 0U) << "it is in flight";
 }
 
+TEST(DecisionStream, DeferredRequestsCountFromTheEndOfTheirWait) {
+  World world;
+  const std::string deferrable = R"("id": 1, "arrival_s": 1, "prompt_tokens": 800, "class": "batch",
+                                    "completion_window_s": 600)";
+  static_cast<void>(world.take(5, R"("ready": 2)", "[{" + deferrable + "}]"));
+  EXPECT_EQ(world.policy.last.pools[0].last_minute.arrivals, 1U) << "it arrives at once";
+  ASSERT_EQ(world.policy.recent.size(), 1U);
+  EXPECT_EQ(world.policy.recent[0].completion_window, 10min);
+  static_cast<void>(world.take(40, R"("ready": 2)", "[{" + deferrable + R"(, "deferred_s": 30, "ttft_ms": 500,
+                                   "output_tokens": 101, "ended_s": 33.5}])"));
+  EXPECT_NEAR(world.policy.last.pools[0].last_minute.ttft.p50_ms, 500.0, 10.0);
+  EXPECT_NEAR(world.policy.last.pools[0].last_minute.itl.p50_ms, 20.0, 1.0);
+  ASSERT_EQ(world.policy.recent.size(), 1U);
+  EXPECT_FLOAT_EQ(world.policy.recent[0].deferred_ms, 30'000.0F);
+  EXPECT_FLOAT_EQ(world.policy.recent[0].e2e_ms, 2'500.0F);
+}
+
 TEST(DecisionStream, AWindowOfThePoolReplacesThatOfTheRequests) {
   World world;
   const std::string window = R"("ready": 2, "failed_total": 3, "last_minute":

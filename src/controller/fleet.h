@@ -28,6 +28,7 @@ struct ReplicaView {
   std::optional<telemetry::MessageCounts> fpm{};  // Of its forward pass metrics; none: it has no endpoint of them.
   std::string model{};                            // As the gateway names it; empty if that is unknown.
   std::optional<telemetry::MessageCounts> kv_events{};  // Of the KV caches of Dynamo's workers; none: as above.
+  std::string switch_to{};  // The pool that it drains for, in order to take the role of its replicas; usually empty.
 };
 
 // On one loop. Pools are numbered as in the planner's configuration.
@@ -45,6 +46,9 @@ class Fleet {
   // For warm-up: the lengths of users' prompts, and the prefixes that many of them share.
   virtual void recent_prompts(std::vector<std::uint32_t> input_tokens) = 0;
   virtual void hot_prefixes(std::vector<GatewayPrefix> prefixes) = 0;
+  // Replicas that left their pool since the start and serve in this one with its role. Only processes of this machine
+  // change their role.
+  [[nodiscard]] virtual std::uint64_t role_switches(std::size_t) const { return 0; }
   // Adds replica counts, states and samples, the target, and the count of failed actions.
   virtual void fill(std::size_t pool, signals::PoolObservation& seen) const = 0;
   [[nodiscard]] virtual std::vector<ReplicaView> replicas(std::size_t pool) const = 0;

@@ -25,6 +25,9 @@ class FleetPart final : public Fleet {
   }
   void hot_prefixes(std::vector<GatewayPrefix> prefixes) override { whole_.hot_prefixes(std::move(prefixes)); }
   void fill(std::size_t pool, signals::PoolObservation& seen) const override { whole_.fill(first_ + pool, seen); }
+  [[nodiscard]] std::uint64_t role_switches(std::size_t pool) const override {
+    return whole_.role_switches(first_ + pool);
+  }
   [[nodiscard]] std::vector<ReplicaView> replicas(std::size_t pool) const override {
     return whole_.replicas(first_ + pool);
   }

@@ -118,6 +118,18 @@ void read_event(Reader& reader, const Document& event, TrafficItem& item) {
   reader.fail("a known event");
 }
 
+GatewayDeferral read_deferral(Reader& reader, const Document& object) {
+  GatewayDeferral read;
+  read.requests = reader.count<std::uint64_t>(reader.member(object, "requests"));
+  if (const auto due = object.find("next_due_s"); due != object.end() && !due->is_null())
+    read.next_due_s = reader.seconds(*due);
+  read.deferred_total = reader.count<std::uint64_t>(reader.member(object, "deferred_total"));
+  read.sent_spare_total = reader.count<std::uint64_t>(reader.member(object, "sent_spare_total"));
+  read.sent_due_total = reader.count<std::uint64_t>(reader.member(object, "sent_due_total"));
+  read.missed_total = reader.count<std::uint64_t>(reader.member(object, "missed_total"));
+  return read;
+}
+
 }  // namespace
 
 core::Result<TrafficPage> read_traffic(std::string_view json) {
@@ -185,6 +197,7 @@ core::Result<GatewayState> read_overview(std::string_view json) {
       state.waiting_by_pool[{name, reader.text(reader.member(pool, "pool"))}] = waiting(pool);
   }
   state.refused_total = reader.count<std::uint64_t>(reader.member(*parsed, "refused_total"));
+  if (parsed->contains("deferred")) state.deferral = read_deferral(reader, reader.member(*parsed, "deferred"));
   if (reader.error()) return tl::make_unexpected(*std::move(reader.error()));
   state.json = json;
   return state;

@@ -58,6 +58,12 @@ struct GatewayWaiting {
   std::uint32_t requests = 0;
   double oldest_s = 0.0;
 };
+// Batch requests that wait for spare capacity, of all models, and totals since the start of the gateway.
+struct GatewayDeferral {
+  std::uint64_t requests = 0;
+  std::optional<double> next_due_s{};  // Until the deadline of the first one is near; empty if there is none.
+  std::uint64_t deferred_total = 0, sent_spare_total = 0, sent_due_total = 0, missed_total = 0;
+};
 struct GatewayState {
   std::string boot;
   double now_s = 0.0;
@@ -66,7 +72,8 @@ struct GatewayState {
   // By model and pool, where the gateway has several aggregated pools.
   std::map<std::pair<std::string, std::string>, GatewayWaiting> waiting_by_pool;
   std::uint64_t refused_total = 0;
-  std::string json;  // The whole document, for the dashboard.
+  std::optional<GatewayDeferral> deferral{};  // Empty with an older gateway.
+  std::string json;                           // The whole document, for the dashboard.
 
   // Requests that wait for a model, and whose own pool this is; empty: for all models, for all pools.
   [[nodiscard]] GatewayWaiting waiting_for(std::string_view model, std::string_view pool = {}) const;

@@ -123,6 +123,27 @@ TEST(ReadOverview, ReadsReplicasAndQueue) {
   EXPECT_EQ(state->json, kOverview);
 }
 
+const std::string kDeferred = R"("deferred":{"requests":12,"tokens":900,"next_due_s":41.5,"deferred_total":100,)"
+                              R"("sent_spare_total":70,"sent_due_total":15,"missed_total":3},"refused_total":9)";
+
+TEST(ReadOverview, ReadsDeferredRequests) {
+  EXPECT_FALSE(read_overview(kOverview)->deferral) << "an older gateway defers nothing";
+  const auto state = read_overview(replaced(kOverview, R"("refused_total":9)", kDeferred));
+  ASSERT_TRUE(state) << state.error().message();
+  ASSERT_TRUE(state->deferral);
+  EXPECT_EQ(state->deferral->requests, 12U);
+  EXPECT_EQ(state->deferral->next_due_s, 41.5);
+  EXPECT_EQ(state->deferral->deferred_total, 100U);
+  EXPECT_EQ(state->deferral->sent_spare_total, 70U);
+  EXPECT_EQ(state->deferral->sent_due_total, 15U);
+  EXPECT_EQ(state->deferral->missed_total, 3U);
+  const std::string none = replaced(kDeferred, "41.5", "null");
+  EXPECT_FALSE(read_overview(replaced(kOverview, R"("refused_total":9)", none))->deferral->next_due_s);
+  for (const auto& [what, with] :
+       {std::pair{"12", "-12"}, {"41.5", "\"soon\""}, {"\"missed_total\":3", "\"missed\":3"}})
+    EXPECT_FALSE(read_overview(replaced(kOverview, R"("refused_total":9)", replaced(kDeferred, what, with)))) << with;
+}
+
 TEST(ReadOverview, RejectsInvalidDocuments) {
   const std::pair<const char*, const char*> changes[] = {
       {R"("boot":"b1",)", ""},

@@ -99,8 +99,10 @@ class ScriptedFleet final : public Fleet {
   void update_gateway(const GatewayState& state, core::Instant) override { received.push_back(state.boot); }
   void recent_prompts(std::vector<std::uint32_t> input_tokens) override { prompts = std::move(input_tokens); }
   void hot_prefixes(std::vector<GatewayPrefix> all) override { prefixes = std::move(all); }
-  void fill(std::size_t, signals::PoolObservation& seen) const override {
+  [[nodiscard]] std::uint64_t role_switches(std::size_t pool) const override { return pool == 1 ? switched : 0; }
+  void fill(std::size_t pool, signals::PoolObservation& seen) const override {
     seen.target_replicas = target;
+    seen.switching = pool == 1 ? switching : 0;
     for (const ReplicaView& view : views) {
       seen.replicas.push_back(view.seen);
       ++seen.ready;
@@ -120,6 +122,8 @@ class ScriptedFleet final : public Fleet {
   bool may_act = true;
   int forgotten = 0;
   std::uint32_t target = 1;
+  std::uint32_t switching = 0;  // To pool 1, as the next one.
+  std::uint64_t switched = 0;
   std::vector<std::uint32_t> wants, prompts;
   std::vector<std::string> received;
   std::vector<GatewayPrefix> prefixes;

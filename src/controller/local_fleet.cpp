@@ -94,6 +94,7 @@ LocalFleet::LocalFleet(net::Loop& loop, net::Client& client, logging::Log& log, 
     for (const std::string& argument : pool.arguments) want.revision += argument + " ";
     wants_.push_back(std::move(want));
     actions_failed_.push_back(0);
+    role_switches_.push_back(0);
   }
 }
 
@@ -314,6 +315,8 @@ void LocalFleet::run(const actuation::Step& step) {
     case actuation::StepKind::kKill: return send_signal(step.replica, SIGKILL);
     // The replicas file has both for the gateway, and is written after every tick.
     case actuation::StepKind::kAdmit:
+      if (step.why == actuation::StepReason::kSwitched) ++role_switches_[pool_of(options_, *replica)];
+      return;
     case actuation::StepKind::kDrain: return;
     // After a restart the state of the engine is unknown, and its first report decides.
     case actuation::StepKind::kSleep:
@@ -471,12 +474,14 @@ std::vector<ReplicaView> LocalFleet::replicas(std::size_t pool) const {
   std::vector<ReplicaView> views;
   for (const actuation::Replica& replica : state_.replicas) {
     if (replica.pool != options_.pools[pool].name || actuation::has_ended(replica.stage)) continue;
-    views.push_back({actuation::name_of(replica),
-                     actuation::to_string(replica.stage),
-                     url_of(replica),
-                     replica.since,
-                     {replica.id, actuation::observed(replica), replica.since, watch_.sample_of(replica.id)},
-                     watch_.messages_of(replica.id)});
+    ReplicaView& view = views.emplace_back();
+    view = {actuation::name_of(replica),
+            actuation::to_string(replica.stage),
+            url_of(replica),
+            replica.since,
+            {replica.id, actuation::observed(replica), replica.since, watch_.sample_of(replica.id)},
+            watch_.messages_of(replica.id)};
+    view.switch_to = replica.switch_to;
   }
   return views;
 }

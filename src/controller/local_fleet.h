@@ -69,6 +69,7 @@ class LocalFleet final : public Fleet {
   // All replicas drain and stop; `done` is called once none is left.
   void stop_all(std::function<void()> done);
 
+  [[nodiscard]] std::uint64_t role_switches(std::size_t pool) const override { return role_switches_[pool]; }
   void fill(std::size_t pool, signals::PoolObservation& seen) const override;
   [[nodiscard]] std::vector<ReplicaView> replicas(std::size_t pool) const override;
   [[nodiscard]] const actuation::FleetState& state() const { return state_; }
@@ -130,8 +131,8 @@ class LocalFleet final : public Fleet {
   EngineWatch watch_;
   actuation::FleetState state_, saved_;
   std::vector<actuation::PoolWant> wants_;
-  std::vector<std::uint64_t> actions_failed_;
-  std::map<std::uint32_t, Reports> reports_;  // By replica.
+  std::vector<std::uint64_t> actions_failed_, role_switches_;  // By pool.
+  std::map<std::uint32_t, Reports> reports_;                   // By replica.
   std::vector<std::uint32_t> recent_input_tokens_;
   std::vector<GatewayPrefix> hot_prefixes_;
   std::vector<connect::ReplicaEntry> written_;

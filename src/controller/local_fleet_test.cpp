@@ -231,13 +231,22 @@ TEST_F(LocalFleetTest, AReplicaThatOnePoolDoesNotNeedServesInTheOtherOneWithItsN
   write("refuses", "");
   fleet->set_target(0, 1);
   fleet->set_target(1, 2);
+  const std::uint32_t drains = run_until_some(Stage::kDraining);
+  const auto leaving = fleet->replicas(0);
+  const auto view =
+      std::find_if(leaving.begin(), leaving.end(), [&](const auto& each) { return each.seen.replica == drains; });
+  ASSERT_NE(view, leaving.end());
+  EXPECT_EQ(view->switch_to, "decode");
   const std::uint32_t id = run_until_some(Stage::kSwitching);
+  EXPECT_EQ(fleet->role_switches(1), 0U) << "it has not its new role yet";
   EXPECT_TRUE(run_until(loop, [&] { return has_event("could not change its role: status 400"); })) << event_text();
   EXPECT_EQ(fleet->state().find(id)->pool, "decode");
   std::filesystem::remove(folder / "refuses");
   EXPECT_TRUE(run_until(loop, [&] { return serving("decode") == 2; })) << event_text();
   EXPECT_NE(read("prompts").find("/pd_role_switch {\"new_role\":\"decode\"}"), std::string::npos);
   EXPECT_EQ(fleet->state().replicas.size(), 3U);  // None was started.
+  EXPECT_EQ(fleet->role_switches(1), 1U);
+  EXPECT_EQ(fleet->role_switches(0), 0U);
   const auto listed = connect::load_replicas(options.replicas_file);
   ASSERT_TRUE(listed);
   for (const connect::ReplicaEntry& entry : *listed)

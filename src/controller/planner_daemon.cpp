@@ -13,6 +13,7 @@
 #include "controller/tick_timer.h"
 #include "decision/figures.h"
 #include "net/fetch.h"
+#include "signals/role_switch.h"
 #include "telemetry/exposition_writer.h"
 
 namespace penstock::controller {
@@ -395,6 +396,14 @@ bool PlannerDaemon::is_uncalibrated(std::size_t pool) const {
   return decided_ && pool < decided_->pools.size() && decision::is_uncalibrated(decided_->pools[pool]);
 }
 
+std::vector<report::RoleSwitchCount> PlannerDaemon::role_switches() const {
+  std::vector<report::RoleSwitchCount> counts;
+  for (std::size_t pool = 0; pool < options_.pools.size() && fleet_.acts(); ++pool)
+    if (const auto from = signals::switch_partner(options_.pools, pool))
+      counts.push_back({options_.pools[*from].name, options_.pools[pool].name, fleet_.role_switches(pool)});
+  return counts;
+}
+
 std::string PlannerDaemon::metrics_text(telemetry::ExpositionFormat format) const {
   const auto made = metrics();
   return made ? report::to_prometheus_text(*made, format) : std::string{};
@@ -410,6 +419,7 @@ std::optional<report::PlannerMetrics> PlannerDaemon::metrics() const {
     metrics.slo_attainment = static_cast<double>(traffic_.met()) / static_cast<double>(traffic_.judged());
   for (const ScalingTotals& totals : scaling_.totals())
     metrics.scaling.push_back({totals.pool, totals.events, totals.ends});
+  metrics.role_switches = role_switches();
   for (std::size_t pool = 0; pool < options_.pools.size(); ++pool)
     if (auto scaling = fleet_.scaling(pool)) metrics.pods.push_back(*std::move(scaling));
   if (!options_.variant_namespace.empty())
@@ -422,6 +432,11 @@ std::optional<report::PlannerMetrics> PlannerDaemon::metrics() const {
   metrics.data = {
       .state = data_, .gateway_up = gateway_up(), .has_target = has_target(), .replicas_left_out = fleet_.left_out()};
   if (options_.leadership != nullptr) metrics.data->leads = leads();
+  if (gateway_ && gateway_->deferral && options_.deployment.empty()) {
+    const GatewayDeferral& seen = *gateway_->deferral;
+    metrics.deferral = {seen.requests,         seen.next_due_s,     seen.deferred_total,
+                        seen.sent_spare_total, seen.sent_due_total, seen.missed_total};
+  }
   return metrics;
 }
 

@@ -133,6 +133,8 @@ class PlannerDaemon {
   [[nodiscard]] const report::TickTimes& tick_times() const { return tick_times_; }
   // Whether the last decision on the pool used the default engine model, which nothing has measured yet.
   [[nodiscard]] bool is_uncalibrated(std::size_t pool) const;
+  // Of pools that exchange replicas, in both directions.
+  [[nodiscard]] std::vector<report::RoleSwitchCount> role_switches() const;
   // Empty before the first decision. With a deployment, its series have the label `model`.
   [[nodiscard]] std::optional<report::PlannerMetrics> metrics() const;
   [[nodiscard]] std::string metrics_text(telemetry::ExpositionFormat format = telemetry::ExpositionFormat::kText) const;

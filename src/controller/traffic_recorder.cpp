@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/traffic_class.h"
+
 namespace penstock::controller {
 namespace {
 
@@ -93,7 +95,7 @@ void TrafficRecorder::arrived(const TrafficItem& item, core::Instant at) {
       std::min<std::size_t>(signals::first_match(options_.pools, traits), entries_.size() - 1));
   for (const std::uint64_t key : item.keys) request.blocks.push_back(block_number(key));
   request.tenant_number = tenant_number(item.tenant);
-  request.batch = item.traffic_class == "batch";
+  request.batch = item.traffic_class == core::kBatchClass;
   request.route = route_named(item.route);
   serials_[item.request] = first_serial_ + requests_.size();
   numbers_.push_back(item.request);

@@ -61,6 +61,7 @@ Json replica(const ReplicaView& view, core::Instant now, bool is_counted) {
             {"stage", is_counted ? view.stage : "unknown"},
             {"url", view.url},
             {"state", is_counted ? signals::to_string(view.seen.state) : "unknown"},
+            {"switch_to", view.switch_to.empty() ? Json(nullptr) : Json(view.switch_to)},
             {"age_s", core::to_seconds(now - view.since)},
             {"sample", nullptr},
             {"fpm", counts(view.fpm)},
@@ -100,6 +101,11 @@ Json pool(const PlannerDaemon& daemon, std::size_t index, core::Instant now) {
             {"draining", counted(seen.draining)},
             {"gpu_hours", core::to_hours(daemon.totals().gpu_time(index))}};
   if (configured.wake_time > core::Duration{}) made["asleep"] = counted(seen.asleep);
+  for (const report::RoleSwitchCount& count : daemon.role_switches())
+    if (count.to == configured.name) {
+      made["switching"] = counted(seen.switching);
+      made["role_switches"] = count.switches;
+    }
   made["cost"] = known(daemon.totals().cost(index));
   made["uncalibrated"] = daemon.is_uncalibrated(index);
   if (const auto scaling = daemon.fleet().scaling(index)) {

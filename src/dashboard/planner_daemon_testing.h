@@ -19,14 +19,15 @@ namespace penstock::dashboard {
 
 class PlannerDaemonTest : public testing::Test {
  protected:
-  controller::PlannerDaemon& open(bool observe_only = false, std::string model = {}) {
+  controller::PlannerDaemon& open(bool observe_only = false, std::string model = {},
+                                  std::vector<signals::Pool> pools = {}) {
     controller::DaemonOptions options;
     options.model = std::move(model);
     signals::Pool pool;
     pool.name = "chat";
     pool.max_replicas = 4;
     pool.price_per_gpu_hour = 2.0;
-    options.pools = {pool};
+    options.pools = pools.empty() ? std::vector{pool} : std::move(pools);
     options.observe_only = observe_only;
     options.gateway = gateway.address();
     options.gateway_interval = std::chrono::milliseconds{20};

@@ -79,6 +79,23 @@ TEST_F(DeferringDispatcher, BatchWaitsWhileAPromptIsComputed) {
   EXPECT_TRUE(listener_.grants.contains(waits.ticket));
 }
 
+TEST_F(DeferringDispatcher, TheOverviewHasTheTimeAtWhichTheFirstDeferredRequestIsDue) {
+  use(deferring());
+  const Ticket chat = interactive().ticket;
+  EXPECT_EQ(dispatcher_->overview(kAt).next_due, core::kNever);
+  const Ticket first = batch().ticket;  // Due a tenth of 10 min before its end.
+  const Ticket second = arrive(admission::Class::kBatch, kAt + 1s, 100, 2min).ticket;  // Of 2 min, likewise.
+  EXPECT_EQ(dispatcher_->overview(kAt + 1s).next_due, kAt + 1s + 108s);
+  RequestOutcome left;
+  left.outcome = ledger::Outcome::kCancelled;
+  dispatcher_->ended(second, left, kAt + 2s);
+  EXPECT_EQ(dispatcher_->overview(kAt + 2s).next_due, kAt + 9min);
+  dispatcher_->answered(chat, kAt + 3s);
+  dispatcher_->tick(kAt + 3s);
+  EXPECT_TRUE(listener_.grants.contains(first));
+  EXPECT_EQ(dispatcher_->overview(kAt + 3s).next_due, core::kNever);
+}
+
 TEST_F(DeferringDispatcher, WithoutTheOptionBatchIsSentLikeBefore) {
   DispatchOptions options = deferring();
   options.batch.completion_window = {};

@@ -108,6 +108,7 @@ Overview Dispatcher::overview(core::Instant now) const {
   seen.oldest_waiting = admission_.oldest();
   seen.deferred_requests = admission_.deferred();
   seen.deferred_tokens = admission_.deferred_tokens();
+  seen.next_due = admission_.next_due();
   seen.deferral = counters_.deferral;
   seen.granted_total = counters_.granted;
   seen.refused_total = counters_.refused;

@@ -93,6 +93,7 @@ struct Overview {
   std::uint64_t waiting_tokens = 0;
   // Requests that wait for spare capacity; they are in no figure above but that of their tenant.
   std::uint64_t deferred_requests = 0, deferred_tokens = 0;
+  core::Instant next_due = core::kNever;  // When the deadline of the first of them is near.
   DeferralCounts deferral;
   core::Instant oldest_waiting = core::kNever;
   std::uint64_t granted_total = 0, refused_total = 0, retried_total = 0, clamped_total = 0;

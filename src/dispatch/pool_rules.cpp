@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/traffic_class.h"
+
 namespace penstock::dispatch {
 
 void PoolContexts::add(std::uint32_t pool, std::uint32_t tokens) {
@@ -23,7 +25,7 @@ bool may_take(const PoolRule& rule, const signals::SloTraits& request) {
 }
 
 bool only_while_idle(const PoolRule& rule, const signals::SloTraits& request) {
-  return request.traffic_class == "batch" && rule.traffic_class != "batch";
+  return request.traffic_class == core::kBatchClass && rule.traffic_class != core::kBatchClass;
 }
 
 }  // namespace penstock::dispatch

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "core/traffic_class.h"
+
 namespace penstock::dispatch {
 
 using signals::Role;
@@ -137,7 +139,7 @@ admission::Verdict RequestRouter::verdict(const ActiveRequest& request, const Ch
 
 bool RequestRouter::has_spare(const ActiveRequest& request, const Choice& choice, const AnswerTimes& times,
                               core::Instant now) {
-  const signals::SloTarget limits = signals::strictest_target(options_.slo, "interactive");
+  const signals::SloTarget limits = signals::strictest_target(options_.slo, core::kInteractiveClass);
   const double share = options_.batch.defer_load;
   const routing::PickingStrategy::Load load = replicas_.load(choice.selection.slot, now);
   if (load.prefill_tokens > 0) return false;

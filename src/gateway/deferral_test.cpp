@@ -1,4 +1,5 @@
 // Batch requests that wait for spare capacity, from the outside.
+#include <charconv>
 #include <future>
 #include <memory>
 #include <vector>
@@ -53,11 +54,22 @@ TEST(GatewayDeferral, BatchWaitsForSpareCapacityLongerThanItsQueueTime) {
   EXPECT_TRUE(gateway.wait_for(R"("batch":0)")) << "they are no backlog";
   std::this_thread::sleep_for(200ms);  // More than their queue time.
   EXPECT_EQ(held.replica().requests().size(), 1U);
-  EXPECT_NE(gateway.admin("/metrics").find("penstock_deferred_requests 3\n"), std::string::npos);
+  const std::string metrics = gateway.admin("/metrics");
+  EXPECT_NE(metrics.find("penstock_deferred_requests 3\n"), std::string::npos);
+  // They are due a tenth of their window before its end.
+  const std::string due = "\npenstock_deferred_next_due_seconds ";
+  ASSERT_NE(metrics.find(due), std::string::npos) << metrics;
+  double due_s = 0.0;
+  const char* const figure = metrics.data() + metrics.find(due) + due.size();
+  std::from_chars(figure, metrics.data() + metrics.size(), due_s);
+  EXPECT_GT(due_s, 500.0);
+  EXPECT_LE(due_s, 540.0);
   held.answer_first();
   EXPECT_EQ(chat->read_answer().status, 200);
   for (const auto& client : batch) EXPECT_EQ(client->read_answer().status, 200);
-  EXPECT_TRUE(gateway.wait_for(R"("sent_spare_total":3,"sent_due_total":0,"missed_total":0)"));
+  EXPECT_TRUE(gateway.wait_for(R"("next_due_s":null,"deferred_total":3,"sent_spare_total":3,"sent_due_total":0,)"
+                               R"("missed_total":0)"));
+  EXPECT_EQ(gateway.admin("/metrics").find(due), std::string::npos) << "none waits";
   EXPECT_NE(gateway.admin("/metrics").find("penstock_deferred_sent_total{reason=\"spare\"} 3\n"), std::string::npos);
 }
 

@@ -65,6 +65,12 @@ Json usage(const std::pair<std::pair<std::string, std::string>, ledger::Sums>& r
           {"cost", sums.cost}};
 }
 
+// A request that is due is no longer deferred at the next tick of the dispatcher.
+Json due_in(const Overview& overview) {
+  if (overview.next_due == core::kNever) return nullptr;
+  return std::max(0.0, core::to_seconds(overview.next_due - overview.now));
+}
+
 }  // namespace
 
 std::string overview_document(const Overview& overview, std::string_view boot_id) {
@@ -101,10 +107,13 @@ std::string overview_document(const Overview& overview, std::string_view boot_id
                    {"batch", overview.waiting_batch},
                    {"tokens", overview.waiting_tokens},
                    {"oldest_s", age(overview.oldest_waiting)}};
-  made["deferred"] = {
-      {"requests", overview.deferred_requests},       {"tokens", overview.deferred_tokens},
-      {"deferred_total", overview.deferral.deferred}, {"sent_spare_total", overview.deferral.sent_spare},
-      {"sent_due_total", overview.deferral.sent_due}, {"missed_total", overview.deferral.missed}};
+  made["deferred"] = {{"requests", overview.deferred_requests},
+                      {"tokens", overview.deferred_tokens},
+                      {"next_due_s", due_in(overview)},
+                      {"deferred_total", overview.deferral.deferred},
+                      {"sent_spare_total", overview.deferral.sent_spare},
+                      {"sent_due_total", overview.deferral.sent_due},
+                      {"missed_total", overview.deferral.missed}};
   made["queue"]["models"] = Json::array();
   for (const dispatch::ModelStatus& model : overview.models)
     if (model.waiting_for_room > 0) {

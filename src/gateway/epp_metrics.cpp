@@ -5,6 +5,7 @@
 #include <map>
 #include <string_view>
 
+#include "core/traffic_class.h"
 #include "net/address.h"
 #include "telemetry/exposition_writer.h"
 
@@ -57,7 +58,7 @@ void add_epp_latencies(telemetry::ExpositionWriter& text, const LatencyTotals& l
   // Queries made for llm-d name the classic buckets.
   add_latencies(text, latencies, kEppFamilies, Buckets::kClassic, [](const LatencyKey& key) {
     // llm-d's priorities are numbers; a higher one goes first.
-    const std::string_view priority = key.second == "batch" ? "-1" : "0";
+    const std::string_view priority = key.second == core::kBatchClass ? "-1" : "0";
     return telemetry::format_labels(
         {{"model_name", key.first}, {"target_model_name", key.first}, {"priority", priority}});
   });

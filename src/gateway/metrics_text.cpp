@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/traffic_class.h"
 #include "gateway/documents.h"
 #include "telemetry/exposition_writer.h"
 
@@ -132,14 +133,17 @@ void add_overload(telemetry::ExpositionWriter& text, const Overview& overview) {
 
 void add_queues(telemetry::ExpositionWriter& text, const Overview& overview) {
   text.family("penstock_waiting_requests", "gauge", "requests that wait for admission");
-  text.add(overview.waiting_interactive, {{"class", "interactive"}});
-  text.add(overview.waiting_batch, {{"class", "batch"}});
+  text.add(overview.waiting_interactive, {{"class", core::kInteractiveClass}});
+  text.add(overview.waiting_batch, {{"class", core::kBatchClass}});
   text.family("penstock_waiting_tokens", "gauge", "estimated tokens of the waiting requests");
   text.add(static_cast<double>(overview.waiting_tokens));
   text.family("penstock_deferred_requests", "gauge", "batch requests that wait for spare capacity");
   text.add(static_cast<double>(overview.deferred_requests));
   text.family("penstock_deferred_tokens", "gauge", "estimated tokens of the deferred requests");
   text.add(static_cast<double>(overview.deferred_tokens));
+  text.family("penstock_deferred_next_due_seconds", "gauge",
+              "time until the deadline of the first deferred request is near; no series without deferred requests");
+  if (overview.next_due != core::kNever) text.add(std::max(0.0, core::to_seconds(overview.next_due - overview.now)));
   text.family("penstock_deferrals_total", "counter", "batch requests that had to wait for spare capacity");
   text.add(static_cast<double>(overview.deferral.deferred));
   text.family("penstock_deferred_sent_total", "counter",

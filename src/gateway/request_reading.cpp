@@ -9,6 +9,7 @@
 #include "api/engine_controls.h"
 #include "api/prompt_keys.h"
 #include "core/key_salt.h"
+#include "core/traffic_class.h"
 #include "gateway/fields.h"
 
 namespace penstock::gateway {
@@ -29,11 +30,11 @@ std::optional<Refusal> classify(const dispatch::DispatchOptions& options, const 
   read.info.traffic_class = options.tenants[read.info.tenant].traffic_class;
   const std::string_view name = head.field("x-traffic-class");
   if (name.empty()) return std::nullopt;
-  if (name != "interactive" && name != "batch")
+  if (name != core::kInteractiveClass && name != core::kBatchClass)
     return make_refusal(400, "invalid_request_error", "invalid_traffic_class",
                         "X-Traffic-Class must be interactive or batch");
   // The class of the tenant is the highest that its requests may have.
-  if (name == "batch") read.info.traffic_class = admission::Class::kBatch;
+  if (name == core::kBatchClass) read.info.traffic_class = admission::Class::kBatch;
   return std::nullopt;
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "configuration/traces.h"
+#include "core/traffic_class.h"
 #include "load/sources.h"
 #include "options/values.h"
 
@@ -52,8 +53,8 @@ core::Result<TenantSpec> parse_tenant(std::string_view text) {
 
 // Parses interactive, batch or batch:20%.
 core::Result<double> parse_class(std::string_view text) {
-  if (text == "interactive") return 0.0;
-  if (text == "batch") return 1.0;
+  if (text == core::kInteractiveClass) return 0.0;
+  if (text == core::kBatchClass) return 1.0;
   if (text.starts_with("batch:")) return options::parse_share(text.substr(6));
   return core::invalid_input({}, "must be interactive, batch or batch:SHARE, is " + options::quote(text));
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/traffic_class.h"
 #include "signals/bands.h"
 
 namespace penstock::load {
@@ -160,8 +161,8 @@ std::vector<Segment> Tally::segments() const {
   const auto add = [&](std::string_view group, std::string label, const Figures& figures) {
     if (figures.ended() > 0) segments.push_back({group, std::move(label), figures});
   };
-  add("class", "interactive", by_class_[0]);
-  add("class", "batch", by_class_[1]);
+  add("class", core::kInteractiveClass, by_class_[0]);
+  add("class", core::kBatchClass, by_class_[1]);
   for (std::size_t i = 0; i < tenants_.size(); ++i) add("tenant", tenants_[i], by_tenant_[i]);
   for (std::size_t i = 0; i < by_prompt_.size(); ++i) add("prompt", signals::kPromptBands[i].label, by_prompt_[i]);
   for (std::size_t i = 0; i < by_output_.size(); ++i) add("output", signals::kOutputBands[i].label, by_output_[i]);

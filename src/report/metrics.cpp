@@ -10,6 +10,7 @@
 #include <set>
 
 #include "report/family_writer.h"
+#include "report/source_writers.h"
 #include "telemetry/exposition_writer.h"
 
 namespace penstock::report {
@@ -111,22 +112,6 @@ constexpr FamilyWriter kTokenCosts{"kind", [](const F& f, Samples& s) {
                                        if (usd) s.add(*usd, {{"kind", kind}});
                                    }};
 
-constexpr FamilyWriter kHeld{"pool, cause, by", [](const F& f, Samples& s) {
-                               for (const PodScaling& pool : f.from.pods)
-                                 s.add(pool.held_by_cause == "none" ? 0.0 : 1.0,
-                                       {{"pool", pool.pool}, {"cause", pool.held_by_cause}, {"by", pool.held_by}});
-                             }};
-template <auto kCount>
-constexpr FamilyWriter kPods{"pool", [](const F& f, Samples& s) {
-                               for (const PodScaling& pool : f.from.pods)
-                                 s.add(static_cast<double>(pool.*kCount), {{"pool", pool.pool}});
-                             }};
-constexpr FamilyWriter kStartUp{"pool, statistic", [](const F& f, Samples& s) {
-                                  for (const PodScaling& pool : f.from.pods)
-                                    for (const auto& [statistic, seconds] : pool.start_up_s)
-                                      s.add(seconds, {{"pool", pool.pool}, {"statistic", statistic}});
-                                }};
-
 template <auto kTime>
 constexpr FamilyWriter kTicks{"",
                               [](const F& f, Samples& s) {
@@ -134,24 +119,6 @@ constexpr FamilyWriter kTicks{"",
                               },
                               "histogram"};
 
-constexpr FamilyWriter kGatewayUp{"", [](const F& f, Samples& s) {
-                                    if (f.from.data) s.add(f.from.data->gateway_up ? 1.0 : 0.0);
-                                  }};
-constexpr FamilyWriter kLeader{"", [](const F& f, Samples& s) {
-                                 if (f.from.data && f.from.data->leads) s.add(*f.from.data->leads ? 1.0 : 0.0);
-                               }};
-constexpr FamilyWriter kEngineUp{
-    "pool, worker_id", [](const F& f, Samples& s) {
-      if (!f.from.data) return;
-      for (const P& pool : f.pools)
-        for (const signals::ReplicaObservation& replica : pool.seen.replicas)
-          if (replica.state == signals::ReplicaState::kReady)
-            s.add(signals::is_reporting(replica, f.from.observation.now, kSampleAgeMax) ? 1.0 : 0.0,
-                  {{"pool", pool.seen.name}, {"worker_id", std::to_string(replica.replica)}});
-    }};
-constexpr FamilyWriter kLeftOut{"", [](const F& f, Samples& s) {
-                                  if (f.from.data) s.add(static_cast<double>(f.from.data->replicas_left_out));
-                                }};
 constexpr FamilyWriter kUncalibrated =
     kPools<[](const P& pool) { return decision::is_uncalibrated(pool.decided) ? 1.0 : 0.0; }>;
 constexpr FamilyWriter kEndToEndLimit{"", [](const F& f, Samples& s) {
@@ -195,12 +162,6 @@ constexpr auto kSeconds = [](const signals::EngineSample& sample) {
 };
 template <auto kShare>
 constexpr auto kShareOf = [](const signals::EngineSample& sample) { return sample.*kShare; };
-
-constexpr FamilyWriter kDataStates{"state", [](const F& f, Samples& s) {
-                                     if (!f.from.data) return;
-                                     for (const signals::DataState state : signals::kDataStates)
-                                       s.add(state == f.from.data->state ? 1.0 : 0.0, {{"state", to_string(state)}});
-                                   }};
 
 // What a family shows without data would be a guess.
 enum class Needs : std::uint8_t {
@@ -310,6 +271,11 @@ constexpr auto kFamilies = std::to_array<Family>({
     {"penstock_replicas",
      "Replicas by state: starting, ready and draining; with a wake_time also asleep and starting_to_sleep", kReplicas,
      Needs::kData},
+    {"penstock_replicas_switching",
+     "Draining replicas of the other pool that are to serve in this one with its role; pools with a switch_time",
+     kSwitching, Needs::kData},
+    {"penstock_role_switches_total",
+     "Replicas that left the pool `from` and serve in this one with its role; pools with a switch_time", kRoleSwitches},
     {"penstock_target_replicas", "Target replicas of the last decision", kDecided<&PoolDecision::target>,
      Needs::kTarget},
     {"penstock_min_replicas", "Minimum replicas of the pool", kSeen<&PoolObservation::min_replicas>},
@@ -373,6 +339,14 @@ constexpr auto kFamilies = std::to_array<Family>({
      kPods<&PodScaling::conflicts>},
     {"penstock_start_up_seconds",
      "Time from the creation of a pod until it is ready, of the last 32 pods: median, shortest, longest (s)", kStartUp},
+    {"penstock_gateway_deferred_requests", "Batch requests that wait at the gateway for spare capacity",
+     kDeferredRequests, Needs::kData},
+    {"penstock_gateway_deferred_next_due_seconds",
+     "Time until the deadline of the first of them is near (s); no series while none waits", kNextDue, Needs::kData},
+    {"penstock_gateway_deferrals_total",
+     "Batch requests that had to wait for spare capacity (deferred), went to it (sent_spare), went because their "
+     "deadline was near (sent_due), and missed it (missed), since the start of the gateway",
+     kDeferrals},
     {"penstock_unrouted_requests", "Requests that wait because no replica is ready",
      kSeen<&PoolObservation::unrouted_requests>, Needs::kData},
     {"penstock_queue_oldest_seconds", "Age of the oldest request that waits at an engine", kPools<&P::oldest_queued_s>,

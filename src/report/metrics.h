@@ -31,6 +31,12 @@ struct ScalingCount {
   signals::RequestEnds ends;
 };
 
+// Replicas that left one pool since the start and serve in the other one with its role.
+struct RoleSwitchCount {
+  std::string from, to;  // Pools.
+  std::uint64_t switches = 0;
+};
+
 // A pool whose replicas are pods of Kubernetes.
 struct PodScaling {
   std::string pool;
@@ -54,6 +60,13 @@ struct DataSources {
   std::optional<bool> leads{};        // Empty: there is no other planner.
 };
 
+// Batch requests that the gateway defers, and its totals.
+struct DeferralFigures {
+  std::uint64_t waiting = 0;
+  std::optional<double> next_due_s{};  // Until the deadline of the first one is near; empty: none waits.
+  std::uint64_t deferred = 0, sent_spare = 0, sent_due = 0, missed = 0;
+};
+
 // Durations of ticks, from the observation to the end of the decision.
 struct TickTimes {
   TickTimes();
@@ -73,10 +86,13 @@ struct PlannerMetrics {
   std::optional<double> request_duration_s{};
   std::optional<double> gpu_hours{};  // Of a policy that never decides; otherwise `totals` has them.
   std::vector<ScalingCount> scaling{};
+  std::vector<RoleSwitchCount> role_switches{};  // Both directions; empty in a replay, and where no role changes.
   std::vector<PodScaling> pods{};
   std::vector<Variant> variants{};    // Empty: there are no series of WVA.
   std::optional<DataSources> data{};  // Empty in a replay.
-  std::optional<TickTimes> ticks{};   // Empty in a replay.
+  // Empty in a replay, and with several deployments: the gateway's figures are those of all models.
+  std::optional<DeferralFigures> deferral{};
+  std::optional<TickTimes> ticks{};  // Empty in a replay.
 };
 
 // A sample older than this has no information about an engine.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "core/traffic_class.h"
+
 namespace penstock::signals {
 
 void SegmentMeter::Latencies::merge(const Latencies& other) {
@@ -87,8 +89,8 @@ PoolDetail SegmentMeter::read(core::Instant now, std::span<const std::string> te
   for (std::size_t i = 0; i < kPromptBands.size(); ++i) add("prompt tokens", kPromptBands[i].label, sum.fixed[i]);
   for (std::size_t i = 0; i < kOutputBands.size(); ++i)
     add("output tokens", kOutputBands[i].label, sum.fixed[kOutputs + i]);
-  add("traffic class", "interactive", sum.fixed[kClasses]);
-  add("traffic class", "batch", sum.fixed[kClasses + 1]);
+  add("traffic class", core::kInteractiveClass, sum.fixed[kClasses]);
+  add("traffic class", core::kBatchClass, sum.fixed[kClasses + 1]);
   add("prefix cache", "miss", sum.fixed[kCache]);
   add("prefix cache", "hit", sum.fixed[kCache + 1]);
   for (const auto& [route, latencies] : sum.routes) add("route", route, latencies);

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "core/traffic_class.h"
+
 namespace penstock::signals {
 namespace {
-
-constexpr const char* kBatchClass = "batch";
 
 bool fits(const std::string& selector, std::string_view value) { return selector.empty() || selector == value; }
 
@@ -30,17 +30,17 @@ SloTarget strictest_target(const SloPolicy& slo, std::string_view traffic_class)
 void add_deferred_segment(std::vector<SegmentSlo>& segments, double goal, core::Duration window) {
   if (window <= core::Duration{} || segments.size() >= kSegmentsMax) return;
   const bool has_one = std::any_of(segments.begin(), segments.end(), [](const SegmentSlo& segment) {
-    return segment.traffic_class == kBatchClass && segment.model.empty() && segment.tenant.empty() &&
+    return segment.traffic_class == core::kBatchClass && segment.model.empty() && segment.tenant.empty() &&
            segment.prompt_min == 0 && segment.prompt_max == UINT32_MAX;
   });
   if (has_one) return;
   SegmentSlo batch;
-  batch.name = kBatchClass;
+  batch.name = core::kBatchClass;
   for (int number = 2; std::any_of(segments.begin(), segments.end(),
                                    [&](const SegmentSlo& segment) { return segment.name == batch.name; });
        ++number)
-    batch.name = std::string{kBatchClass} + "-" + std::to_string(number);
-  batch.traffic_class = kBatchClass;
+    batch.name = std::string{core::kBatchClass} + "-" + std::to_string(number);
+  batch.traffic_class = core::kBatchClass;
   batch.target = {window, window, window};
   batch.goal = goal;
   segments.push_back(std::move(batch));

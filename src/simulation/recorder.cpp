@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/result.h"
+#include "core/traffic_class.h"
 #include "signals/bands.h"
 #include "simulation/bursts.h"
 
@@ -35,8 +36,8 @@ std::vector<std::uint8_t> targets_of(const workload::Workload& workload, const s
   targets.reserve(workload.requests.size());
   for (const workload::Request& request : workload.requests) {
     const bool batch = request.traffic_class == workload::TrafficClass::kBatch;
-    targets.push_back(signals::target_index(slo.segments, {model, batch ? "batch" : "interactive",
-                                                           workload.tenants[request.tenant], request.input_tokens}));
+    targets.push_back(signals::target_index(
+        slo.segments, {model, core::class_name(batch), workload.tenants[request.tenant], request.input_tokens}));
   }
   return targets;
 }
@@ -310,8 +311,8 @@ void Recorder::add_segments(decision::RunResult& result) const {
   for (const signals::Band& band : signals::kPromptBands) add("prompt tokens", band.label);
   for (const signals::Band& band : signals::kOutputBands) add("output tokens", band.label);
   const std::size_t classes = all.size();
-  add("traffic class", "interactive");
-  add("traffic class", "batch");
+  add("traffic class", core::kInteractiveClass);
+  add("traffic class", core::kBatchClass);
   const std::size_t cache = all.size();
   add("prefix cache", "miss");
   add("prefix cache", "hit");

@@ -4,6 +4,8 @@
 
 #include <charconv>
 
+#include "core/traffic_class.h"
+
 namespace penstock::workload {
 
 std::string normalized(std::string_view name) {
@@ -26,8 +28,8 @@ Parsed<std::int8_t> parse_priority(std::string_view column, std::string_view tex
 
 Parsed<TrafficClass> parse_traffic_class(std::string_view column, std::string_view text) {
   const std::string name = normalized(text.substr(0, kNameBytesMax));
-  if (name == "batch") return TrafficClass::kBatch;
-  if (name.empty() || name == "interactive") return TrafficClass::kInteractive;
+  if (name == core::kBatchClass) return TrafficClass::kBatch;
+  if (name.empty() || name == core::kInteractiveClass) return TrafficClass::kInteractive;
   return wrong(fmt::format("{} {} is neither interactive nor batch", column, quoted_text(text)));
 }
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Figures of the live page that were wrong or missing once, in a real browser: live_figures_test.py --chromium PROGRAM"""
+"""Figures of the live page in a real browser: live_figures_test.py --chromium PROGRAM"""
 
 import argparse
 import sys
@@ -23,6 +23,40 @@ class Figures(LiveTest):
         self.server.tell(state)
         page.wait_for("document.getElementById('token-cost-hint').textContent.includes('unknown, because')")
         self.assertEqual(page.text("#tile-token-cost b"), f"{DASH} · {DASH}")
+        self.assert_clean(page)
+
+    def test_deferred_requests_have_a_tile_and_their_totals(self):
+        page = self.show()
+        self.assertTrue(page.run("document.getElementById('tile-deferred').hidden && [...document.querySelectorAll('.deferral')].every(row => row.hidden)"))
+        state = later(self.server.state)
+        state["gateway"]["deferred"] = {"requests": 12, "tokens": 14000, "next_due_s": 185.2, "deferred_total": 100,
+                                        "sent_spare_total": 70, "sent_due_total": 15, "missed_total": 0}
+        self.server.tell(state)
+        page.wait_for("!document.getElementById('tile-deferred').hidden")
+        self.assertIn("12 batch requests", page.text("#tile-deferred"))
+        self.assertIn("next due in 3\u00a0min 5\u00a0s · 0 missed", page.text("#tile-deferred .note"))
+        output = page.run("Object.fromEntries([...document.querySelectorAll('.deferral')].map(row => [row.querySelector('dt').innerText, row.querySelector('dd').innerText]))")
+        self.assertEqual(output, {"deferred": "12", "next due in": "3\u00a0min 5\u00a0s", "sent to spare capacity": "70",
+                                  "sent when due": "15", "deadlines missed": "0"})
+        state = later(state)
+        state["gateway"]["deferred"].update(requests=0, next_due_s=None, missed_total=2)
+        self.server.tell(state)
+        page.wait_for("document.getElementById('gateway-missed').dataset.tone === 'over'")
+        self.assertEqual(page.text("#tile-deferred .note"), "2 missed")
+        self.assertEqual(page.text("#gateway-next-due"), DASH)
+        self.assert_clean(page)
+
+    def test_a_replica_that_changes_its_role_says_where_it_goes(self):
+        page = self.show("disaggregated")
+        state = later(self.server.state)
+        state["pools"][0]["replicas"][0].update(stage="draining", state="draining", switch_to="decode")
+        state["pools"][1]["replicas"][0].update(stage="switching", state="starting")
+        state["pools"][1].update(switching=1, role_switches=3)
+        self.server.tell(state)
+        page.wait_for("document.querySelector('#replicas tbody').textContent.includes('draining → decode')")
+        stages = page.run("[...document.querySelectorAll('#replicas tbody tr')].map(row => row.cells[2]).filter(cell => !cell.innerText.includes('serving')).map(cell => [cell.innerText.trim(), cell.dataset.tone ?? null])")
+        self.assertEqual(stages, [["draining → decode", None], ["switching", "near"]])
+        self.assertIn("1 to switch", page.text("#tile-replicas .note"))
         self.assert_clean(page)
 
     def test_a_phase_that_is_only_recorded_says_so(self):

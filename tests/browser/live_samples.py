@@ -18,7 +18,7 @@ def sample(index):
 def replica(pool, index, stage="serving"):
     state = {"serving": "ready", "draining": "draining"}.get(stage, "starting")
     return {"name": f"{pool}-{index}", "stage": stage, "url": f"http://127.0.0.1:{9000 + index}", "state": state,
-            "age_s": 40.0 + 61 * index, "sample": sample(index) if stage != "starting" else None}
+            "switch_to": None, "age_s": 40.0 + 61 * index, "sample": sample(index) if stage != "starting" else None}
 
 
 def pool(name, role, replicas, target):

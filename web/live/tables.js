@@ -78,7 +78,7 @@ function replicaRows(state) {
   for (const pool of list(state.pools).map(record))
     for (const replica of list(pool.replicas).map(record)) {
       const id = text(replica.name);
-      rows.push({id, pool: pool.name, stage: replica.stage, url: replica.url, age_s: replica.age_s,
+      rows.push({id, pool: pool.name, stage: replica.stage, switch_to: replica.switch_to, url: replica.url, age_s: replica.age_s,
                  sample: replica.sample ? record(replica.sample) : null, gateway: others.get(id) ?? null});
       others.delete(id);
     }
@@ -88,13 +88,13 @@ function replicaRows(state) {
   return rows;
 }
 
-const STAGE_TONES = {serving: 'good', ready: 'good', starting: 'near', warming: 'near', requested: 'near', failed: 'over', crashed: 'over'};
+const STAGE_TONES = {serving: 'good', ready: 'good', starting: 'near', warming: 'near', switching: 'near', requested: 'near', failed: 'over', crashed: 'over'};
 const SAMPLE_OLD_S = 10;
 
 const REPLICA_COLUMNS = [
   ['replica', row => ({...named(row.id), title: clip(row.url, 300) || null})],
   ['pool', row => named(row.pool), {left: true}],
-  ['stage', row => ({text: clippedName(row.stage), tone: STAGE_TONES[text(row.stage)] ?? null}), {left: true}],
+  ['stage', row => stageOf(row), {left: true}],
   ['waiting', row => sampled(row, 'queued'), {title: 'requests in the engine\'s queue'}],
   ['running', row => sampled(row, 'running'), {title: 'sequences in the engine\'s batch'}],
   ['KV used', row => {
@@ -107,6 +107,13 @@ const REPLICA_COLUMNS = [
   ['failed', row => count(row.gateway?.failures_total), {title: 'failed requests, counted by the gateway'}],
   ['in stage', row => age(row.age_s), {title: 'time since it entered this stage'}],
 ];
+
+// A replica that drains in order to take another role says which pool it goes to.
+function stageOf(row) {
+  const to = clip(row.switch_to, 40);
+  return {text: clippedName(row.stage) + (to ? ' → ' + to : ''), tone: STAGE_TONES[text(row.stage)] ?? null,
+          title: to ? `it takes the role of the pool ${to} once its last request has ended` : null};
+}
 
 function sampled(row, key) {
   const old = row.sample && row.sample.age_s > SAMPLE_OLD_S;
@@ -258,7 +265,7 @@ function costHint(state) {
 }
 
 function showGateway(state) {
-  const gateway = record(state.gateway), silence = gatewayAge();
+  const gateway = record(state.gateway), deferred = record(gateway.deferred), silence = gatewayAge();
   const refusals = Object.entries(record(gateway.refusals)).filter(([, value]) => value > 0).slice(0, 40)
     .sort((one, other) => other[1] - one[1]).map(([code, value]) => `${clippedName(code)} ${count(value)}`).join(' · ');
   const warning = !state.gateway ? 'No data from the gateway: requests, tenants and token cost are unknown.'
@@ -267,8 +274,12 @@ function showGateway(state) {
   setText(byId('gateway-word'), warning);
   for (const [id, value] of [['granted', gateway.granted_total], ['refused', gateway.refused_total],
     ['retried', gateway.retried_total], ['clamped', gateway.clamped_total], ['interactive', record(gateway.queue).interactive],
-    ['batch', record(gateway.queue).batch], ['tokens', record(gateway.queue).tokens]])
+    ['batch', record(gateway.queue).batch], ['tokens', record(gateway.queue).tokens], ['deferred', deferred.requests],
+    ['sent-spare', deferred.sent_spare_total], ['sent-due', deferred.sent_due_total], ['missed', deferred.missed_total]])
     setText(byId('gateway-' + id), amount(value));
+  setText(byId('gateway-next-due'), known(deferred.next_due_s) ? age(deferred.next_due_s) : NOTHING);
+  for (const row of document.querySelectorAll('.deferral')) row.hidden = !isDeferring(gateway);
+  mark(byId('gateway-missed'), 'data-tone', deferred.missed_total > 0 ? 'over' : null);
   setText(byId('gateway-refusals'), refusals || (state.gateway ? 'none' : NOTHING));
 }
 

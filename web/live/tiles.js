@@ -29,7 +29,8 @@ const TILES = [
     return {
       value: count(ready), unit: `of ${count(target)}`,
       note: `${count(sum('starting'))} starting · ${count(sum('draining'))} draining` +
-        (known(sum('asleep')) ? ` · ${count(sum('asleep'))} asleep` : ''),
+        (known(sum('asleep')) ? ` · ${count(sum('asleep'))} asleep` : '') +
+        (sum('switching') > 0 ? ` · ${count(sum('switching'))} to switch` : ''),
       tone: known(ready) && known(target) && ready < target ? 'near' : null,
     };
   }],
@@ -41,6 +42,14 @@ const TILES = [
       value: count(total([engines, gateway])), unit: 'requests',
       note: `engines ${count(engines)} · gateway ${count(gateway)}` +
         (known(queue.oldest_s) ? ` · oldest ${seconds(queue.oldest_s)}` : ''),
+    };
+  }],
+  ['deferred', 'Deferred', tile => {
+    const {requests, next_due_s, missed_total} = record(tile.gateway.deferred);
+    return {
+      value: count(requests), unit: 'batch requests',
+      note: (known(next_due_s) ? `next due in ${age(next_due_s)} · ` : '') + `${count(missed_total)} missed`,
+      hidden: !isDeferring(tile.gateway),
     };
   }],
   ['kv', 'KV cache used', tile => {
@@ -71,6 +80,8 @@ const TILES = [
   }],
 ];
 
+// The gateway defers batch requests now, or has deferred some.
+const isDeferring = gateway => total([record(gateway.deferred).requests, record(gateway.deferred).deferred_total]) > 0;
 
 function latencyTile(window, limit) {
   const value = record(window).p95_ms, tone = toneOf(value, limit);
