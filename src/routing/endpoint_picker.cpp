@@ -17,11 +17,6 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 // A slower iteration delays every output token. The price counts this many of them, which is about what a user reads
 // before the speed stops mattering and the usual ratio of a TTFT objective to an ITL objective.
 constexpr std::uint32_t kCountedTokens = 64;
-// The prompt of a request delays later requests, more so when few replicas are idle: each of its tokens counts once on
-// an idle fleet and this often on a fully busy one. Of the values 1 to 3, this one had the lowest TTFT in all
-// benchmarks.
-constexpr double kPromptWeightWhenBusy = 3.0;
-constexpr double kBusyGain = 0.02;  // Weight of one choice in the moving average of the busy share.
 // A prefix that is computed on a full cache evicts other prefixes that must be computed again later, so its cost is
 // multiplied by up to 1 + this value.
 constexpr double kFullCache = 3.0;
@@ -71,7 +66,6 @@ struct EndpointPicker::State {
   Sessions sessions;
   PrefixReplication replication;
   double fleet_tokens_per_s;
-  double busy_share = 0.0;         // Moving average of the share of replicas that have prompts to compute.
   std::uint32_t key_tokens = 256;  // Value of the latest request.
   // Scratch space of one choice, indexed by slot.
   std::vector<double> prices;
@@ -102,16 +96,11 @@ void EndpointPicker::State::price(const PickRequest& request, core::Instant now)
       request.output_tokens == 0 ? kCountedTokens : std::min(request.output_tokens, kCountedTokens);
   const double iterations = counted_tokens + tokens / kIterationTokens;
   std::fill(overlap.begin(), overlap.end(), 0);
-  const double prompt_weight = 1.0 + (kPromptWeightWhenBusy - 1.0) * busy_share;
-  std::uint32_t eligible = 0, working = 0;
   for (std::uint32_t slot = 0; slot < terms.size(); ++slot) {
     if (now >= terms[slot].due) refresh(slot, now);
-    eligible += terms[slot].fixed_ms < kNever ? 1 : 0;
-    working += terms[slot].queue_ms > 0.0 ? 1 : 0;
-    ms_saved_per_token[slot] = prompt_weight * terms[slot].factor * terms[slot].ms_per_token;
-    prices[slot] = uncached_prices[slot] = terms[slot].price(now, prompt_weight * tokens, iterations);
+    ms_saved_per_token[slot] = terms[slot].token_price();
+    prices[slot] = uncached_prices[slot] = terms[slot].price(now, tokens, iterations);
   }
-  if (eligible > 0) busy_share += kBusyGain * (1.0 * working / eligible - busy_share);
   for (const Holders::Overlap& holder : held.overlaps(request.keys, now)) {
     overlap[holder.slot] = holder.keys;
     prices[holder.slot] -= ms_saved_per_token[holder.slot] * cached_tokens(holder.slot, request);

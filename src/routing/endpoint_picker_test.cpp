@@ -118,6 +118,46 @@ TEST(EndpointPicker, RunningSequencesRaiseThePriceWithoutAQueue) {
   for (int i = 0; i < 100; ++i) EXPECT_EQ(fleet.choose({}, kNow + 10ms).slot, 1U);
 }
 
+// The first prompt takes 6.4 s. A further one that waits for it is delayed and delays its answer, so it is worth more on
+// any replica that computes nothing.
+TEST(EndpointPicker, TwoLongPromptsNeverShareAReplicaWhileAnotherIsIdle) {
+  Fleet fleet{4};
+  std::array<int, 4> sent{};
+  for (std::uint64_t i = 0; i < 4; ++i) ++sent[fleet.send(numbered(1000 * (i + 1), 200), kNow + i * 100ms).slot];
+  EXPECT_EQ(sent, (std::array<int, 4>{1, 1, 1, 1}));
+}
+
+TEST(EndpointPicker, AShortPromptAvoidsTheReplicaThatComputesALongOne) {
+  Fleet fleet{2};
+  const std::uint32_t slot = fleet.send(numbered(1000, 200)).slot;
+  // The others wait for each other for 0.3 s, which is less than the rest of the long prompt.
+  for (std::uint64_t i = 0; i < 10; ++i)
+    EXPECT_NE(fleet.send(numbered(100'000 + 100 * i, 0), kNow + i * 100ms).slot, slot);
+}
+
+// 8,000 tokens/s: the prompt of 5,170 tokens costs 646 ms without its prefix and 6 ms with it. One prompt of 2,610
+// tokens before it costs 326 ms of wait and 326 ms of recent work, two cost twice that.
+TEST(EndpointPicker, APrefixAttractsAsLongAsItSavesMoreThanTheWait) {
+  Fleet fleet{2};
+  fleet.serve(0, numbered(1, 20), kNow - 60s);
+  fleet.send_to(0, numbered(1000, 10));
+  EXPECT_EQ(fleet.choose(numbered(1, 20), kNow + 100ms).slot, 0U);
+  fleet.send_to(0, numbered(2000, 10));
+  EXPECT_EQ(fleet.choose(numbered(1, 20), kNow + 100ms).slot, 1U);
+}
+
+// 8,000 tokens/s. Replica 0 has begun an answer: a prompt there costs its own time twice. Replica 1 has computed 1,330
+// tokens, 166 ms, and answers nothing. Prompts of up to about 1,330 tokens cost less at replica 0, longer ones at 1.
+TEST(EndpointPicker, ALongPromptAvoidsReplicasWithYoungAnswers) {
+  Fleet fleet{2};
+  fleet.answer(fleet.send_to(0, {}), 10ms, kNow + 10ms);
+  EXPECT_EQ(fleet.choose(numbered(1, 4), kNow + 10ms).slot, 1U);
+  // Replica 1 has 1,330 tokens of recent work: 166 ms, as much as the delay of one answer by 1,330 tokens.
+  fleet.serve(1, numbered(1000, 5), kNow - 150ms);
+  EXPECT_EQ(fleet.choose(numbered(2000, 2), kNow + 20ms).slot, 0U);
+  EXPECT_EQ(fleet.choose(numbered(2000, 8), kNow + 20ms).slot, 1U);
+}
+
 TEST(EndpointPicker, ASlowReplicaIsMeasuredAndReceivesLess) {
   Fleet fleet{2};
   std::uint64_t key = 1;
@@ -134,7 +174,7 @@ TEST(EndpointPicker, ASlowReplicaIsMeasuredAndReceivesLess) {
 
 TEST(EndpointPicker, ABusyReplicaIsAvoidedUnlessAllAreBusy) {
   Fleet fleet{2};
-  fleet.serve(0, numbered(1, 20));
+  fleet.serve(0, numbered(1, 20), kNow - 10s);
   fleet.picker.busy(0, kNow, 5s);
   EXPECT_EQ(fleet.choose(numbered(1, 20)).slot, 1U);
   EXPECT_EQ(fleet.choose(numbered(1, 20)).why, PickReason::kOnly);
@@ -171,9 +211,9 @@ TEST(EndpointPicker, ANewReplicaStartsSlowly) {
   Fleet fleet{1};
   for (int i = 0; i < 12; ++i) fleet.answer(fleet.send_to(0, {}), 10ms, kNow + 10ms);
   fleet.picker.add(1, kNow);
-  const auto fill = [&](core::Instant now) {
+  const auto fill = [&](core::Instant now, core::Duration gap = 0s) {
     std::uint32_t sent = 0;
-    for (; sent < 100; ++sent) {
+    for (; sent < 100; ++sent, now += gap) {
       const Selection selection = fleet.choose({}, now);
       if (selection.slot == 0) break;
       fleet.answer(fleet.send_to(1, {}, now), 10ms, now);
@@ -184,7 +224,7 @@ TEST(EndpointPicker, ANewReplicaStartsSlowly) {
   const std::uint32_t half = fill(kNow + 10s);
   EXPECT_GE(half, 4U);
   EXPECT_LE(half, 7U);
-  EXPECT_GE(fill(kNow + 21s), 11U);
+  EXPECT_GE(fill(kNow + 21s, 10s), 11U);
 }
 
 TEST(EndpointPicker, AReplicaThatBecomesEligibleAgainStartsSlowly) {

@@ -6,7 +6,10 @@
 namespace penstock::routing {
 namespace {
 
-constexpr double kGain = 0.1;
+constexpr double kGain = 0.1;  // Weight of a sample.
+// Samples of fewer tokens have less weight: the fixed time of an iteration makes short prompts look slow, and replicas
+// with short prompts would look slower than others.
+constexpr double kFullTokens = 4096.0;
 constexpr double kFirstGain = 0.5;  // Weight of the first sample.
 // A sample counts as at most this much faster or slower than the current estimate.
 constexpr double kOddFactor = 4.0;
@@ -46,7 +49,8 @@ bool PrefillRate::observe(double tokens_ahead, double own_tokens, core::Duration
   if (work_ms <= 0.0) return false;
   const double sample =
       std::clamp(std::clamp(tokens / work_ms * 1e3, known / kOddFactor, known * kOddFactor), kLowest, kHighest);
-  const double gain = std::max(kGain, kFirstGain * std::max(faded(now), 1.0 / (1.0 + samples_)));
+  const double gain =
+      std::max(kGain * std::min(1.0, tokens / kFullTokens), kFirstGain * std::max(faded(now), 1.0 / (1.0 + samples_)));
   log_rate_ = std::log(known) + gain * (std::log(sample) - std::log(known));
   learned_ = now;
   if (samples_ < 1000) ++samples_;

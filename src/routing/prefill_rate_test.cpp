@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 namespace penstock::routing {
 namespace {
 
@@ -26,7 +28,7 @@ TEST(PrefillRate, EqualsTheFleetRateWithoutSamples) {
 TEST(PrefillRate, ConvergesToTheObservedRate) {
   for (const double truth : {500.0, 4000.0, 30'000.0, 200'000.0}) {
     PrefillRate rate;
-    serve(rate, truth, 0ms, 60);
+    serve(rate, truth, 0ms, 150);
     EXPECT_NEAR(rate.tokens_per_s(kNow, kFleet), truth, truth * 0.02);
   }
 }
@@ -49,9 +51,20 @@ TEST(PrefillRate, AnOutlierHasABoundedEffect) {
   EXPECT_LT(rate.tokens_per_s(kNow, kFleet), 11'500.0);
 }
 
+// 1,024 tokens are a quarter of kFullTokens.
+TEST(PrefillRate, ALongPromptWeighsMoreThanAShortOne) {
+  PrefillRate by_short, by_long;
+  serve(by_short, kFleet, 0ms, 400);
+  serve(by_long, kFleet, 0ms, 400);
+  by_short.observe(0.0, 1024.0, core::from_seconds(1024.0 / (2.0 * kFleet)), kNow, kFleet);
+  by_long.observe(0.0, 8192.0, core::from_seconds(8192.0 / (2.0 * kFleet)), kNow, kFleet);
+  EXPECT_NEAR(by_short.tokens_per_s(kNow, kFleet), std::pow(2.0, 0.025) * kFleet, 0.005 * kFleet);
+  EXPECT_NEAR(by_long.tokens_per_s(kNow, kFleet), std::pow(2.0, 0.1) * kFleet, 0.005 * kFleet);
+}
+
 TEST(PrefillRate, StaysWithinBounds) {
   PrefillRate slow, fast;
-  for (int i = 0; i < 200; ++i) {
+  for (int i = 0; i < 1000; ++i) {
     slow.observe(0.0, 300.0, 10h, kNow, kFleet);
     fast.observe(0.0, 1e9, 1ms, kNow, kFleet);
   }

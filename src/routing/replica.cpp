@@ -13,8 +13,21 @@ constexpr double kNewFactor = 4.0;  // Price multiplier of a replica that has ju
 // Penalty of a full KV cache: about the wait until a running sequence ends.
 constexpr double kFullKvMs = 2000.0;
 constexpr double kKvPressureMax = 2.0;  // Context tokens may exceed the cache, because prompts share blocks.
+// Terms that fade are recomputed this often.
+constexpr double kFadedMs = 0.05;  // As small as the differences of prices that do not matter.
+constexpr core::Duration kFadeStep = RecentSum::kFades / 32;
 
 }  // namespace
+
+void RecentSum::add(double amount, core::Instant now) {
+  value_ = value(now) + amount;
+  at_ = std::max(at_, now);
+}
+
+double RecentSum::value(core::Instant now) const {
+  if (value_ == 0.0 || now <= at_) return value_;
+  return value_ * std::exp(-core::to_seconds(now - at_) / core::to_seconds(kFades));
+}
 
 void Replica::set_eligible(bool eligible, core::Instant now) {
   if (eligible && !eligible_) since_ = now;
@@ -44,6 +57,7 @@ void Replica::dispatched(const PickRequest& request, const Selection& selection,
   prefill_tokens_ += selection.uncached_tokens;
   context_tokens_ += std::uint64_t{request.input_tokens} + request.output_tokens;
   kv_tokens_ += kv_tokens_of(selection.uncached_tokens, request.output_tokens);
+  recent_tokens_.add(selection.uncached_tokens, now);
   usual_uncached_tokens_ += 0.05 * (selection.uncached_tokens - usual_uncached_tokens_);
   if (unanswered_.size() < kUnansweredMax) unanswered_.push_back({now, selection.uncached_tokens, tokens_ahead});
 }
@@ -68,6 +82,7 @@ std::optional<double> Replica::first_token(std::uint32_t uncached_tokens, core::
   --unanswered_requests_;
   prefill_tokens_ -= uncached_tokens;
   working_since_ = now;
+  young_sequences_.add(1.0, now);
   const std::optional<Unanswered> sent = take_unanswered(uncached_tokens, now - ttft);
   if (!sent) return std::nullopt;
   // The caller may count from an earlier attempt or from the arrival of the request.
@@ -82,6 +97,7 @@ void Replica::assume_first_token(std::uint32_t uncached_tokens, core::Instant se
   --unanswered_requests_;
   prefill_tokens_ -= uncached_tokens;
   working_since_ = now;
+  young_sequences_.add(1.0, now);
   take_unanswered(uncached_tokens, sent_at);
 }
 
@@ -94,7 +110,11 @@ void Replica::finished(std::uint32_t uncached_tokens, std::uint32_t input_tokens
   context_at_report_ = std::min(context_at_report_, context_tokens_);
   kv_tokens_ -= kv_tokens_of(uncached_tokens, output_tokens);
   kv_at_report_ = std::min(kv_at_report_, kv_tokens_);
-  if (answered) return;
+  if (answered) {
+    // Which one ended is not known.
+    const double rest = open_requests_ - unanswered_requests_;
+    return young_sequences_.scale(rest / (rest + 1.0));
+  }
   PENSTOCK_ASSERT(unanswered_requests_ > 0 && prefill_tokens_ >= uncached_tokens,
                   "a request without an answer was sent");
   --unanswered_requests_;
@@ -129,6 +149,8 @@ PriceTerms Replica::terms(const EndpointPickerOptions& options, double fleet_tok
   terms.since = working_since_;
   if (!unanswered_.empty()) terms.progress_ms_max = unanswered_.front().uncached_tokens * terms.ms_per_token;
   terms.progress_ms_max = std::min(terms.progress_ms_max, terms.queue_ms);
+  terms.recent_ms = recent_tokens_.value(now) * terms.ms_per_token;
+  terms.delayed = unanswered_requests_ + young_sequences_.value(now);
   terms.decode_ms = (open_requests_ + (has_report ? others_requests_ : 0.0)) * options.decode_ms_per_sequence;
   const double pressure =
       std::clamp((kv_usage(options, capacity_tokens, now) - options.kv_soft) / std::max(1.0 - options.kv_soft, 0.01),
@@ -138,6 +160,7 @@ PriceTerms Replica::terms(const EndpointPickerOptions& options, double fleet_tok
 
   terms.due = rate_.changes_after(now) + stagger;
   if (has_report) terms.due = std::min(terms.due, report_->at + options.load_report_age + core::Duration{1});
+  if (terms.recent_ms + terms.delayed > kFadedMs) terms.due = std::min(terms.due, now + kFadeStep);
   if (now < busy_until_) terms.due = std::min(terms.due, busy_until_);
   if (now < since_ + options.slow_start) terms.due = std::min(terms.due, now + options.slow_start / 64 + stagger);
   return terms;

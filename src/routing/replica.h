@@ -12,13 +12,30 @@
 
 namespace penstock::routing {
 
-// The parts of a price that do not depend on the request. One cache line per replica; choose() reads them in sequence.
-struct alignas(64) PriceTerms {
+// A sum whose parts fade with their age.
+class RecentSum {
+ public:
+  // Time after which a part counts 1/e.
+  static constexpr core::Duration kFades = std::chrono::seconds{2};
+
+  void add(double amount, core::Instant now);
+  void scale(double share) { value_ *= share; }
+  [[nodiscard]] double value(core::Instant now) const;
+
+ private:
+  double value_ = 0.0;
+  core::Instant at_{};
+};
+
+// The parts of a price that do not depend on the request. choose() reads them in sequence.
+struct PriceTerms {
   core::Instant due = core::kNever;  // Time at which the terms must be recomputed.
   core::Instant since{};             // Start of the current work on the oldest prompt without a first token.
   double queue_ms = 0.0;             // Wait caused by the prompt tokens ahead, as of `since`.
   double progress_ms_max = 0.0;      // Upper bound of the progress since `since`: the oldest prompt.
+  double recent_ms = 0.0;            // Prefill work of the last seconds.
   double ms_per_token = 0.0;
+  double delayed = 0.0;                                       // Sequences whose answers a further prompt would delay.
   double decode_ms = 0.0;                                     // Time that running sequences add to an iteration.
   double fixed_ms = std::numeric_limits<double>::infinity();  // Infinite if the replica is not eligible.
   double factor = 1.0;  // Multiplier of the whole price, for slow start and weight.
@@ -27,8 +44,10 @@ struct alignas(64) PriceTerms {
     const double progress_ms = core::to_milliseconds(now - since);
     return queue_ms - std::clamp(progress_ms, 0.0, progress_ms_max);
   }
+  // Price of one uncached prompt token: its own time, once more for each sequence that waits for it.
+  [[nodiscard]] double token_price() const { return factor * ms_per_token * (1.0 + delayed); }
   [[nodiscard]] double price(core::Instant now, double tokens, double iterations) const {
-    return factor * (fixed_ms + wait_ms(now) + tokens * ms_per_token + iterations * decode_ms);
+    return factor * (fixed_ms + wait_ms(now) + recent_ms + iterations * decode_ms) + tokens * token_price();
   }
 };
 
@@ -82,6 +101,8 @@ class Replica {
   std::uint64_t prefill_tokens_ = 0;
   std::uint64_t context_tokens_ = 0;
   std::uint64_t kv_tokens_ = 0;  // Sum of kv_tokens_of().
+  RecentSum recent_tokens_;      // Uncached prompt tokens, by the time at which they were sent.
+  RecentSum young_sequences_;    // Answered requests that have not ended, by the time of their first token.
   double usual_uncached_tokens_ = 1024.0;
   std::vector<Unanswered> unanswered_;  // Oldest first.
   PrefillRate rate_;
