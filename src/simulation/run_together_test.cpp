@@ -20,13 +20,18 @@ using testing::run_ok;
 using testing::Scripted;
 using testing::steps;
 
-DeploymentClaim claim(const std::string& name, int priority, const PoolSpec& spec) {
-  planner::global::PoolClaim made;
-  made.name = spec.name;
-  made.min_replicas = spec.min_replicas;
-  made.max_replicas = spec.max_replicas;
-  made.target = made.proposed = spec.replicas;
-  return {name, priority, 1.0, {made}};
+DeploymentClaim claim(const std::string& name, int priority, const std::vector<PoolSpec>& specs) {
+  DeploymentClaim made{name, priority, 1.0, {}};
+  for (const PoolSpec& spec : specs) {
+    planner::global::PoolClaim& pool = made.pools.emplace_back();
+    pool.name = spec.name;
+    pool.role = spec.role;
+    pool.gpus_per_replica = spec.gpus_per_replica;
+    pool.min_replicas = spec.min_replicas;
+    pool.max_replicas = spec.max_replicas;
+    pool.target = pool.proposed = spec.replicas;
+  }
+  return made;
 }
 
 SharedBudget budget_of(std::uint64_t gpus, std::vector<DeploymentClaim> claims) {
@@ -90,7 +95,7 @@ TEST(RunTogether, ErrorsAreThoseOfARunAlone) {
 TEST(RunTogether, AHigherClassTakesGpusFromALowerOneWithoutAFailedRequest) {
   const workload::Workload chats = random_workload(1600, 4.0, 1), mails = random_workload(1600, 4.0, 2);
   const RunOptions of_chat = options(pool(1)), of_mail = options(pool(6));
-  SharedBudget budget = budget_of(8, {claim("chat", 1, of_chat.pools[0]), claim("mail", 0, of_mail.pools[0])});
+  SharedBudget budget = budget_of(8, {claim("chat", 1, of_chat.pools), claim("mail", 0, of_mail.pools)});
   const auto proposing = [](std::vector<std::pair<double, std::uint32_t>> changes) {
     return std::make_unique<Scripted>([changes](const signals::Observation& seen, std::size_t) {
       std::uint32_t proposed = changes.front().second;
@@ -163,27 +168,39 @@ TEST(RunTogether, FleetsAreThoseOfEachMoment) {
 
 // Proposals that change at random every few decisions.
 std::unique_ptr<decision::Policy> fickle(std::uint64_t seed) {
-  auto random = std::make_shared<core::RandomStream>(seed);
-  auto proposed = std::make_shared<std::uint32_t>(1);
-  return std::make_unique<Scripted>([random, proposed](const signals::Observation&, std::size_t) {
-    if (random->below(7) == 0) *proposed = static_cast<std::uint32_t>(1 + random->below(9));
-    return *proposed;
+  struct State {
+    core::RandomStream random;
+    std::uint32_t proposed[2] = {1, 1};
+  };
+  auto state = std::make_shared<State>(State{core::RandomStream{seed}});
+  return std::make_unique<Scripted>([state](const signals::Observation&, std::size_t pool) {
+    if (state->random.below(7) == 0) state->proposed[pool] = static_cast<std::uint32_t>(1 + state->random.below(9));
+    return state->proposed[pool];
   });
 }
 
+// Two aggregated deployments, and one with prefill and decode pools that exchange replicas or have different ones.
+RunOptions options_of(std::uint64_t deployment, std::uint64_t seed) {
+  RunOptions made = deployment < 2 ? options(pool(2, 9)) : testing::disaggregated(1, 1);
+  if (deployment == 2 && seed % 2 == 0) made.pools[1].gpus_per_replica = 2;
+  if (deployment == 2 && seed % 2 == 1)
+    for (PoolSpec& spec : made.pools) spec.switch_time = std::chrono::seconds{3};
+  made.seed = seed * 10 + deployment;
+  made.faults.crashes_per_replica_hour = seed % 4 < 2 ? 20.0 : 0.0;
+  made.faults.refused_actions = seed % 3 == 0 ? 0.3 : 0.0;
+  return made;
+}
+
 TEST(RunTogether, NoMomentHasMoreGpusThanTheBudgetWhateverPoliciesProposeAndPlatformsRefuse) {
-  for (std::uint64_t seed = 1; seed <= 8; ++seed) {
-    const std::uint64_t gpus = 6 + seed % 4;
+  for (std::uint64_t seed = 1; seed <= 12; ++seed) {
+    const std::uint64_t gpus = 7 + seed % 4;
     std::vector<workload::Workload> workloads;
     std::vector<RunOptions> all;
     std::vector<DeploymentClaim> claims;
     for (std::uint64_t i = 0; i < 3; ++i) {
       workloads.push_back(random_workload(600, 2.0 + static_cast<double>(i), seed * 10 + i));
-      all.push_back(options(pool(2, 9)));
-      all.back().seed = seed * 10 + i;
-      all.back().faults.crashes_per_replica_hour = seed % 2 == 0 ? 20.0 : 0.0;
-      all.back().faults.refused_actions = seed % 3 == 0 ? 0.3 : 0.0;
-      claims.push_back(claim("d" + std::to_string(i), i == 0 ? 1 : 0, all.back().pools[0]));
+      all.push_back(options_of(i, seed));
+      claims.push_back(claim("d" + std::to_string(i), i == 0 ? 1 : 0, all.back().pools));
     }
     SharedBudget budget = budget_of(gpus, claims);
     SharedFleets fleets;
@@ -191,7 +208,9 @@ TEST(RunTogether, NoMomentHasMoreGpusThanTheBudgetWhateverPoliciesProposeAndPlat
     std::uint32_t most = 0;
     fleets.changed = [&](core::Instant now) {
       std::uint32_t in_use = 0;
-      for (const auto& pools : fleets.replicas) in_use += pools[0].running + pools[0].draining;
+      for (std::size_t d = 0; d < fleets.replicas.size(); ++d)
+        for (std::size_t p = 0; p < fleets.replicas[d].size(); ++p)
+          in_use += (fleets.replicas[d][p].running + fleets.replicas[d][p].draining) * all[d].pools[p].gpus_per_replica;
       EXPECT_LE(in_use, gpus) << "seed " << seed << " at " << core::to_seconds(now.time_since_epoch()) << " s";
       most = std::max(most, in_use);
     };
@@ -202,7 +221,7 @@ TEST(RunTogether, NoMomentHasMoreGpusThanTheBudgetWhateverPoliciesProposeAndPlat
       runs.push_back({&workloads[i], policies[i].get(), &all[i]});
     }
     ASSERT_TRUE(run_together(runs, &fleets));
-    EXPECT_EQ(most, gpus) << "the budget was the limit";
+    EXPECT_GE(most, gpus - 1) << "the budget was the limit";
   }
 }
 
