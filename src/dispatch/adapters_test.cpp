@@ -22,19 +22,19 @@ class AdaptersTest : public ::testing::Test {
     dispatcher_.set_replicas({first, second}, kNow);
   }
 
-  ArrivalResult arrive(std::string_view model) {
+  ArrivalResult arrive(std::string_view model, core::Instant now = kNow) {
     RequestInfo info = info_of(8 * 256 * 4);
     info.model = model;
     info.keys = keys_;
-    info.received_at = kNow;
-    return dispatcher_.arrive(info, listener_, kNow);
+    info.received_at = now;
+    return dispatcher_.arrive(info, listener_, now);
   }
   // A request that is answered at once.
-  Grant served(std::string_view model) {
-    const ArrivalResult result = arrive(model);
+  Grant served(std::string_view model, core::Instant now = kNow) {
+    const ArrivalResult result = arrive(model, now);
     EXPECT_TRUE(result.grant) << model;
-    dispatcher_.answered(result.ticket, kNow);
-    dispatcher_.ended(result.ticket, RequestOutcome{}, kNow);
+    dispatcher_.answered(result.ticket, now);
+    dispatcher_.ended(result.ticket, RequestOutcome{}, now);
     return result.grant.value_or(Grant{});
   }
 
@@ -44,10 +44,10 @@ class AdaptersTest : public ::testing::Test {
 };
 
 TEST_F(AdaptersTest, AnAliasFindsThePrefixOfItsModelAndAnAdapterDoesNot) {
-  const Grant base = served("m"), alias = served("alias");
+  const Grant base = served("m"), alias = served("alias", kNow + 1s);
   EXPECT_EQ(alias.why, routing::PickReason::kPrefix);
   EXPECT_EQ(alias.slot, base.slot);
-  const Grant adapter = served("lora"), again = served("lora");
+  const Grant adapter = served("lora", kNow + 10s), again = served("lora", kNow + 11s);
   EXPECT_EQ(adapter.why, routing::PickReason::kLoad);
   EXPECT_EQ(again.why, routing::PickReason::kPrefix);
   EXPECT_EQ(again.slot, adapter.slot);
