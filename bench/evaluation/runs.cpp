@@ -40,8 +40,12 @@ bool is_static(std::string_view policy) { return policy == "static"; }
 
 class TraceTasks {
  public:
-  TraceTasks(const TraceRuns& runs, const Budget& budget, TraceEvaluation& evaluation)
-      : runs_(runs), budget_(budget), evaluation_(evaluation) {}
+  TraceTasks(const TraceRuns& runs, const Budget& budget, double request_cost, TraceEvaluation& evaluation)
+      : runs_(runs),
+        budget_(budget),
+        clairvoyant_requests_(
+            static_cast<std::uint64_t>(static_cast<double>(budget.clairvoyant_requests) / request_cost)),
+        evaluation_(evaluation) {}
 
   // The longest tasks come first.
   std::vector<Task> all() {
@@ -53,14 +57,14 @@ class TraceTasks {
                      }});
     evaluation_.oracle.resize(budget_.clairvoyant_goals.size());
     for (std::size_t i = 0; i < evaluation_.oracle.size(); ++i)
-      tasks.push_back(
-          {"clairvoyant", 40.0, [this, i](const Progress& progress) {
-             const double goal = budget_.clairvoyant_goals[i];
-             const CpuTimer timer;
-             return runs_.clairvoyant(goal, budget_.clairvoyant_requests, progress).map([&](const Run& result) {
-               evaluation_.oracle[i] = named(result, fmt::format("clairvoyant:goal={:g}", goal), goal, timer);
-             });
-           }});
+      tasks.push_back({"clairvoyant", 40.0, [this, i](const Progress& progress) {
+                         const double goal = budget_.clairvoyant_goals[i];
+                         const CpuTimer timer;
+                         return runs_.clairvoyant(goal, clairvoyant_requests_, progress).map([&](const Run& result) {
+                           evaluation_.oracle[i] =
+                               named(result, fmt::format("clairvoyant:goal={:g}", goal), goal, timer);
+                         });
+                       }});
     evaluation_.fixed = {"static", "replicas", {}};
     tasks.push_back({"fixed fleets", 1.0 * budget_.fixed, [this](const Progress&) { return sweep_fixed(); }});
     tasks.push_back({"fixed fleet of the first half", 1.0, [this](const Progress&) { return run_first_half(); }});
@@ -175,6 +179,7 @@ class TraceTasks {
 
   const TraceRuns& runs_;
   Budget budget_;
+  std::uint64_t clairvoyant_requests_;
   TraceEvaluation& evaluation_;
 };
 
@@ -224,7 +229,7 @@ core::Result<TraceEvaluation> evaluate_trace(const EvaluationTrace& trace, const
   evaluation.info = runs->info();
   evaluation.day_long = trace.day_long && !scope.quick;
   evaluation.variant = trace.variant;
-  TraceTasks tasks{*runs, budget_of(trace, scope), evaluation};
+  TraceTasks tasks{*runs, budget_of(trace, scope), trace.request_cost, evaluation};
   if (auto done = replay::run_tasks(tasks.all(), scope.jobs, show); !done) return tl::make_unexpected(done.error());
   return evaluation;
 }

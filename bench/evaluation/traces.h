@@ -20,12 +20,13 @@ struct EvaluationTrace {
   bool day_long = false;
   core::Duration quick_window{};  // What a quick look replays of a day.
   core::Duration start_up = std::chrono::seconds{120};
-  bool variant = false;      // See TraceEvaluation.
-  bool in_quick = true;      // A quick look has it, too.
-  std::string_view flags{};  // Further flags of `penstock replay`, such as another engine or a second pool.
-  bool few_runs = false;     // With fewer settings and fewer peers, as a day.
-  bool three_seeds = false;  // The main rows are repeated with other seeds.
-  bool drawn = false;        // The trace itself is drawn from a seed: all rows pool evaluation_seeds().
+  bool variant = false;       // See TraceEvaluation.
+  bool in_quick = true;       // A quick look has it, too.
+  std::string_view flags{};   // Further flags of `penstock replay`, such as another engine or a second pool.
+  bool few_runs = false;      // With fewer settings and fewer peers, as a day.
+  double request_cost = 1.0;  // CPU time of a simulated request, relative to that of the other traces.
+  bool three_seeds = false;   // The main rows are repeated with other seeds.
+  bool drawn = false;         // The trace itself is drawn from a seed: all rows pool evaluation_seeds().
 };
 [[nodiscard]] std::span<const EvaluationTrace> evaluation_traces();
 [[nodiscard]] std::span<const std::uint64_t> evaluation_seeds();
