@@ -4,6 +4,7 @@
 import glob
 import json
 import os
+import pathlib
 import shutil
 import signal
 import socket
@@ -17,6 +18,7 @@ from chromium import Chromium  # noqa: E402
 from live_testing import KILL, PROGRAM, SECONDS, Stream, ask, complete, until  # noqa: E402
 from planner_testing import Home, Up, rows_of  # noqa: E402
 
+EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "docs" / "examples"
 LOAD = ("--peak", "20", "--trough", "10", "--period", "20s")
 
 
@@ -92,6 +94,18 @@ class UpTest(unittest.TestCase):
     def test_it_ends_after_the_given_duration(self):
         home = self.make_home()
         self.assert_ended(self.up(home, "--no-load", "--duration", "3s"), home)
+
+    def test_it_ends_with_the_figures_of_each_deployment(self):
+        home = Home(self)
+        up = Up(self, home, "--config", str(EXAMPLES / "deployments.yaml"), *LOAD)
+        until("requests of both that are judged", lambda: all(
+            json.loads(ask(up.page, "GET", f"/api/state?deployment={name}")[2])["slo"]["judged"] > 0 for name in ("chat", "mail")))
+        up.signal(signal.SIGINT)
+        self.assertEqual(up.wait(), 0, up.log())
+        output = up.process.stdout.read()
+        self.assertEqual(output.count("up: load ended"), 2)
+        figures = r" +requests: [\d,]+ judged by the SLO, attainment [\d.]+ %; GPU-hours: [\de.-]+, GPU cost [\de.-]+ USD\n"
+        self.assertRegex(output, f"up: gateway ended\n  chat{figures}  mail{figures}  all{figures}up: logs")
 
     def test_runs_are_kept_in_folders_that_others_cannot_read(self):
         home = self.make_home()
