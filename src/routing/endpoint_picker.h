@@ -26,9 +26,8 @@ struct EndpointPickerOptions {
   std::uint32_t sessions = 100'000;  // Maximum number of remembered sessions. The oldest are evicted first.
 };
 
-// The price of a replica is its expected time to first token. It is the sum of (uncached prompt tokens that were sent
-// and are not answered yet + those of this request) / the measured prefill rate, the delay that running sequences add,
-// and a penalty for a nearly full KV cache. Load is what this gateway sent and has not ended, corrected by what the
+// The price of a replica is the expected time to first token of the request and the time that its prompt costs others
+// there; docs/routing.md explains the terms. Load is what this gateway sent and has not ended, corrected by what the
 // engine reports, because other clients may send to the engine, too. Ties are broken at random, so that equal replicas
 // share the load.
 //

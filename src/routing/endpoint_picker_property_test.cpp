@@ -179,6 +179,27 @@ TEST(EndpointPickerProperty, AccountingMatchesTheModelAndIneligibleReplicasAreNo
   }
 }
 
+// As many prompts of 1 to 10 s as there are replicas, sent within a second, in any order of lengths.
+TEST(EndpointPickerProperty, LongPromptsDoNotShareAReplicaWhileAnotherIsIdle) {
+  for (std::uint64_t seed = 1; seed <= 100; ++seed) {
+    core::RandomStream random{seed};
+    EndpointPicker picker{{}, random.fork("picker")};
+    const auto replicas = static_cast<std::uint32_t>(2 + random.below(15));
+    for (std::uint32_t slot = 0; slot < replicas; ++slot) picker.add(slot, core::kStart);
+    std::vector<int> sent(replicas);
+    core::Instant now = core::kStart + 1000s;
+    for (std::uint32_t i = 0; i < replicas; ++i, now += 1s / replicas) {
+      PickRequest request;
+      request.input_tokens = static_cast<std::uint32_t>(8'000 + random.below(72'000));
+      const auto selection = picker.choose(request, now);
+      ASSERT_TRUE(selection);
+      picker.dispatched(request, *selection, now);
+      ++sent[selection->slot];
+    }
+    EXPECT_EQ(sent, std::vector<int>(replicas, 1)) << "seed " << seed;
+  }
+}
+
 TEST(EndpointPickerProperty, TheSameCallsAndSeedGiveTheSameChoices) {
   Life one{3}, two{3}, other{4};
   for (int i = 0; i < 4'000; ++i) {

@@ -118,8 +118,8 @@ TEST(EndpointPicker, RunningSequencesRaiseThePriceWithoutAQueue) {
   for (int i = 0; i < 100; ++i) EXPECT_EQ(fleet.choose({}, kNow + 10ms).slot, 1U);
 }
 
-// The first prompt takes 6.4 s. A further one that waits for it is delayed and delays its answer, so it is worth more on
-// any replica that computes nothing.
+// Each prompt takes 6.4 s. A replica that computes one costs its rest, its work and the delay of its answer more than
+// an idle one.
 TEST(EndpointPicker, TwoLongPromptsNeverShareAReplicaWhileAnotherIsIdle) {
   Fleet fleet{4};
   std::array<int, 4> sent{};
