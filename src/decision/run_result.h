@@ -125,7 +125,7 @@ struct RunResult {
   std::uint64_t clamped = 0;    // Requests whose output tokens were limited.
   DeferralResult deferral{};
   std::optional<BudgetUse> budget_use{};  // Of a deployment beside others.
-  double goodput_rps = 0.0;  // Requests that met the SLO, per second of the run.
+  double goodput_rps = 0.0;               // Requests that met the SLO, per second of the run.
   double duration_s = 0.0;
   // From the request for a replica to its end, including start-up and drain. Time asleep counts by its price.
   double gpu_hours = 0.0;

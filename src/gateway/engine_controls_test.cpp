@@ -1,4 +1,6 @@
 // What clients send to control engines does not reach them, and tenants do not see each other's caches.
+#include <charconv>
+
 #include "gateway/gateway_testing.h"
 
 namespace penstock::gateway {
@@ -118,7 +120,7 @@ TEST(Isolation, SeparatesTheCachesOfTenants) {
   TestGateway gateway{{spec_of(replica, "r1")}, options};
   const std::string prompt(4000, 'x');
   std::vector<std::string> salts;
-  std::vector<double> keys;  // That the gateway counts as cached.
+  std::vector<int> keys;  // That the gateway counts as cached.
   for (const std::string_view tenant : {kA, kA, kB}) {
     static_cast<void>(ask(gateway, chat_body(prompt, R"(,"cache_salt":"guess")"), tenant));
     const std::string body = body_of(replica.requests().back());
@@ -128,11 +130,12 @@ TEST(Isolation, SeparatesTheCachesOfTenants) {
     const std::string metrics = gateway.admin("/metrics");
     const std::size_t gauge = metrics.find("\npenstock_replica_prefix_keys{");
     ASSERT_NE(gauge, std::string::npos);
-    keys.push_back(std::stod(metrics.substr(metrics.find("} ", gauge) + 2)));
+    const std::size_t value = metrics.find("} ", gauge) + 2;
+    std::from_chars(metrics.data() + value, metrics.data() + metrics.size(), keys.emplace_back());
   }
-  EXPECT_GT(keys[0], 0.0);
+  EXPECT_GT(keys[0], 0);
   EXPECT_EQ(keys[1], keys[0]);
-  EXPECT_EQ(keys[2], 2.0 * keys[0]);
+  EXPECT_EQ(keys[2], 2 * keys[0]);
   EXPECT_EQ(salts[0], salts[1]);
   EXPECT_NE(salts.front(), salts.back());
   EXPECT_EQ(salts[0].find("guess"), std::string::npos);
