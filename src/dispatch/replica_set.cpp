@@ -68,8 +68,10 @@ std::uint32_t ReplicaSet::take_group(const ReplicaSpec& spec) {
     if (groups_[group].pool == pool) return group;
   const auto group = static_cast<std::uint32_t>(groups_.size());
   groups.push_back(group);
-  groups_.emplace_back().strategy = routing::make_picking_strategy(options_.strategy, options_.picker,
-                                                                   options_.key_tokens, stream_of(options_, group));
+  routing::EndpointPickerOptions picker = options_.picker;
+  picker.kv_full = options_.pressure.kv_reject;
+  groups_.emplace_back().strategy =
+      routing::make_picking_strategy(options_.strategy, picker, options_.key_tokens, stream_of(options_, group));
   groups_.back().pool = pool;
   return group;
 }

@@ -20,6 +20,8 @@ struct EndpointPickerOptions {
   core::Duration slow_start = std::chrono::seconds{20};
   core::Duration load_report_age = std::chrono::seconds{10};  // Older load reports are ignored.
   double kv_soft = 0.80;                                      // KV usage from which the price of a replica rises.
+  // Expected KV usage from which a replica is left out, unless all are: it would get no prompt.
+  double kv_full = 0.90;
   // Capacity of a replica that does not report its cache size. The least recently used keys are evicted first.
   std::uint32_t keys_per_replica = 65'536;
   core::Duration session_time = std::chrono::minutes{30};

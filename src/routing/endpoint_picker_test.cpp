@@ -298,6 +298,21 @@ TEST(EndpointPicker, ANearlyFullKvCacheRaisesThePrice) {
   EXPECT_EQ(fleet.shares({}, 100)[0], 0);
 }
 
+// A full replica begins few answers, so all other terms call it cheap.
+TEST(EndpointPicker, AReplicaThatGetsNoPromptsIsLeftOutUnlessAllAreFull) {
+  Fleet fleet{2};
+  for (std::uint64_t i = 1; i <= 20; ++i) fleet.send_to(1, numbered(1000 * i, 20));  // 12.8 s of prompts.
+  const auto report = [&](std::uint32_t slot, double kv_usage) {
+    fleet.picker.report_load(slot, {.at = kNow, .waiting_prefill_tokens = {}, .kv_usage = kv_usage});
+  };
+  report(0, 0.89);
+  EXPECT_EQ(fleet.choose({}, kNow).slot, 0U);
+  report(0, 0.9);
+  EXPECT_EQ(fleet.choose({}, kNow).slot, 1U);
+  report(1, 0.95);
+  EXPECT_EQ(fleet.choose({}, kNow).slot, 0U);
+}
+
 TEST(EndpointPicker, ContextTokensReplaceUnreportedKvUsage) {
   Fleet fleet{2};
   for (const std::uint32_t slot : {0, 1}) fleet.picker.set_capacity(slot, slot == 0 ? 10 : 100);

@@ -132,6 +132,14 @@ double Replica::kv_usage(const EndpointPickerOptions& options, double capacity_t
   return *report_->kv_usage + static_cast<double>(context_tokens_ - context_at_report_) / capacity_tokens;
 }
 
+std::optional<double> Replica::expected_kv_usage(const EndpointPickerOptions& options, core::Instant now) const {
+  if (!has_recent_report(options, now) || !report_->kv_usage) return std::nullopt;
+  if (report_->kv_capacity_tokens.value_or(0) == 0) return report_->kv_usage;
+  const auto capacity = static_cast<double>(*report_->kv_capacity_tokens);
+  const double with_new = *report_->kv_usage + static_cast<double>(kv_tokens_ - kv_at_report_) / capacity;
+  return std::max(with_new, static_cast<double>(kv_tokens_) / capacity);
+}
+
 double Replica::slow_start(const EndpointPickerOptions& options, core::Instant now) const {
   const double whole_s = core::to_seconds(options.slow_start), age_s = core::to_seconds(now - since_);
   if (whole_s <= 0.0 || age_s >= whole_s) return 1.0;
@@ -155,7 +163,8 @@ PriceTerms Replica::terms(const EndpointPickerOptions& options, double fleet_tok
   const double pressure =
       std::clamp((kv_usage(options, capacity_tokens, now) - options.kv_soft) / std::max(1.0 - options.kv_soft, 0.01),
                  0.0, kKvPressureMax);
-  terms.fixed_ms = rate_.constant_ms() + kFullKvMs * pressure * pressure + (now < busy_until_ ? kBusyMs : 0.0);
+  const bool busy = now < busy_until_ || expected_kv_usage(options, now).value_or(0.0) >= options.kv_full;
+  terms.fixed_ms = rate_.constant_ms() + kFullKvMs * pressure * pressure + (busy ? kBusyMs : 0.0);
   terms.factor = slow_start(options, now) / weight_;
 
   terms.due = rate_.changes_after(now) + stagger;
@@ -174,12 +183,9 @@ void Replica::describe(const EndpointPickerOptions& options, double fleet_tokens
   load.context_tokens = context_tokens_;
   load.prefill_tokens_per_s = rate_.tokens_per_s(now, fleet_tokens_per_s);
   if (!has_recent_report(options, now)) return;
-  load.kv_usage = load.kv_usage_expected = report_->kv_usage;
+  load.kv_usage = report_->kv_usage;
+  load.kv_usage_expected = expected_kv_usage(options, now);
   load.kv_capacity_tokens = report_->kv_capacity_tokens;
-  if (!load.kv_usage || load.kv_capacity_tokens.value_or(0) == 0) return;
-  const auto capacity = static_cast<double>(*load.kv_capacity_tokens);
-  const double with_new = *load.kv_usage + static_cast<double>(kv_tokens_ - kv_at_report_) / capacity;
-  load.kv_usage_expected = std::max(with_new, static_cast<double>(kv_tokens_) / capacity);
 }
 
 }  // namespace penstock::routing

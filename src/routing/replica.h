@@ -88,6 +88,8 @@ class Replica {
 
   [[nodiscard]] bool has_recent_report(const EndpointPickerOptions& options, core::Instant now) const;
   [[nodiscard]] double kv_usage(const EndpointPickerOptions& options, double capacity_tokens, core::Instant now) const;
+  // The reported usage with what was sent since, and at least what the open requests need. Empty without a report.
+  [[nodiscard]] std::optional<double> expected_kv_usage(const EndpointPickerOptions& options, core::Instant now) const;
   [[nodiscard]] double slow_start(const EndpointPickerOptions& options, core::Instant now) const;
   std::optional<Unanswered> take_unanswered(std::uint32_t uncached_tokens, core::Instant at);
 
