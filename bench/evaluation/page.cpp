@@ -161,7 +161,7 @@ std::string settings(const Evaluation& evaluation) {
       "- A peer is swept over the setting that its table names; the others have none and run once. Runs are placed "
       "where they enclose\n  95, 98, 99 and 99.5 %. On days, with Claude Code and in other worlds of Azure's hour "
       "(start-up, "
-      "engine, pools), Penstock runs with\n  three or four goals and fewer peers with fewer settings; on days these "
+      "engine, pools), Penstock runs with\n  two to four goals and fewer peers with fewer settings; on days these "
       "are {}.\n"
       "- With several seeds, attainment is that of all requests of all seeds, and GPU-hours are the mean: a setting of "
       "a peer cannot\n  fit the noise of one seed. Each seed has its own first fleet.\n"

@@ -29,7 +29,7 @@ struct Budget {
 };
 
 Budget budget_of(const EvaluationTrace& trace, const EvaluationScope& scope) {
-  if (scope.quick) return trace.few_runs ? Budget{3, 3, 0, 0, 6, {kGoal}, kFew} : Budget{4, 5, 4, 1, 7, {kGoal}, kFew};
+  if (scope.quick) return trace.few_runs ? Budget{2, 3, 0, 0, 5, {kGoal}, kFew} : Budget{4, 5, 4, 1, 7, {kGoal}, kFew};
   if (!trace.few_runs) return {7, 10, 8, 8, 9, {kGoal, kCheapGoal, 0.995}, kMany};
   return trace.day_long ? Budget{3, 5, 0, 0, 6, {kGoal}, kFew} : Budget{4, 6, 4, 0, 7, {kGoal}, kSome};
 }
