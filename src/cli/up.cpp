@@ -222,9 +222,7 @@ class Supervisor {
     }
     code_ = code;
     print_status("ending: load, engines, gateway");
-    const bool has_load =
-        std::any_of(parts_.begin(), parts_.end(), [](const Part& each) { return each.name == "load" && each.process; });
-    has_load ? end_next() : read_summary();
+    has_load() ? end_next() : read_summary();
   }
 
   [[nodiscard]] int code() const { return code_; }
@@ -238,6 +236,10 @@ class Supervisor {
     return made;
   }
   [[nodiscard]] std::string admin() const { return options_.admin_listen; }
+  [[nodiscard]] bool has_load() const {
+    return std::any_of(parts_.begin(), parts_.end(),
+                       [](const Part& each) { return each.name == "load" && each.process; });
+  }
   static void print_status(const std::string& text) { static_cast<void>(print("up: " + text + "\n")); }
 
   core::Result<void> start(Part& started) {
@@ -305,7 +307,7 @@ class Supervisor {
         each.process.reset();
         if (ending_) {
           print_status(each.name + " ended");
-          each.name == "load" ? read_summary() : end_next();
+          each.name == "load" && !has_load() ? read_summary() : end_next();
         } else if (!each.may_end) {
           const std::string line = connect::last_line(each.log);
           fail(fmt::format("the {} ended by itself ({}){}", each.name, connect::describe(ended),

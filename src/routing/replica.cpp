@@ -57,7 +57,8 @@ void Replica::dispatched(const PickRequest& request, const Selection& selection,
   prefill_tokens_ += selection.uncached_tokens;
   context_tokens_ += std::uint64_t{request.input_tokens} + request.output_tokens;
   kv_tokens_ += kv_tokens_of(selection.uncached_tokens, request.output_tokens);
-  recent_tokens_.add(selection.uncached_tokens, now);
+  // A shorter prompt fits into an iteration of the running sequences.
+  if (selection.uncached_tokens >= PrefillRate::kEnoughTokens) recent_tokens_.add(selection.uncached_tokens, now);
   usual_uncached_tokens_ += 0.05 * (selection.uncached_tokens - usual_uncached_tokens_);
   if (unanswered_.size() < kUnansweredMax) unanswered_.push_back({now, selection.uncached_tokens, tokens_ahead});
 }
