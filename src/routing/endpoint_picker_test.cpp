@@ -146,16 +146,15 @@ TEST(EndpointPicker, APrefixAttractsAsLongAsItSavesMoreThanTheWait) {
   EXPECT_EQ(fleet.choose(numbered(1, 20), kNow + 100ms).slot, 1U);
 }
 
-// 8,000 tokens/s. Replica 0 has begun an answer: a prompt there costs its own time twice. Replica 1 has computed 1,330
-// tokens, 166 ms, and answers nothing. Prompts of up to about 1,330 tokens cost less at replica 0, longer ones at 1.
+// 8,000 tokens/s. Replica 0 has begun an answer: a prompt there costs its own time twice. Replica 1 has computed 2,660
+// tokens, 333 ms, and answers nothing. Prompts of up to about 2,660 tokens cost less at replica 0, longer ones at 1.
 TEST(EndpointPicker, ALongPromptAvoidsReplicasWithYoungAnswers) {
   Fleet fleet{2};
   fleet.answer(fleet.send_to(0, {}), 10ms, kNow + 10ms);
   EXPECT_EQ(fleet.choose(numbered(1, 4), kNow + 10ms).slot, 1U);
-  // Replica 1 has 1,330 tokens of recent work: 166 ms, as much as the delay of one answer by 1,330 tokens.
-  fleet.serve(1, numbered(1000, 5), kNow - 150ms);
-  EXPECT_EQ(fleet.choose(numbered(2000, 2), kNow + 20ms).slot, 0U);
-  EXPECT_EQ(fleet.choose(numbered(2000, 8), kNow + 20ms).slot, 1U);
+  fleet.serve(1, numbered(1000, 10), kNow - 320ms);
+  EXPECT_EQ(fleet.choose(numbered(2000, 4), kNow + 20ms).slot, 0U);
+  EXPECT_EQ(fleet.choose(numbered(2000, 16), kNow + 20ms).slot, 1U);
 }
 
 TEST(EndpointPicker, ASlowReplicaIsMeasuredAndReceivesLess) {

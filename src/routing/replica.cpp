@@ -16,6 +16,7 @@ constexpr double kKvPressureMax = 2.0;  // Context tokens may exceed the cache, 
 // Terms that fade are recomputed this often.
 constexpr double kFadedMs = 0.05;  // As small as the differences of prices that do not matter.
 constexpr core::Duration kFadeStep = RecentSum::kFades / 32;
+constexpr std::uint32_t kChunkTokens = 2048;  // Prompt tokens of an iteration.
 
 }  // namespace
 
@@ -57,8 +58,8 @@ void Replica::dispatched(const PickRequest& request, const Selection& selection,
   prefill_tokens_ += selection.uncached_tokens;
   context_tokens_ += std::uint64_t{request.input_tokens} + request.output_tokens;
   kv_tokens_ += kv_tokens_of(selection.uncached_tokens, request.output_tokens);
-  // A shorter prompt fits into an iteration of the running sequences.
-  if (selection.uncached_tokens >= PrefillRate::kEnoughTokens) recent_tokens_.add(selection.uncached_tokens, now);
+  // A shorter prompt fits into an iteration of the running sequences, as chunked prefill has it by default.
+  if (selection.uncached_tokens >= kChunkTokens) recent_tokens_.add(selection.uncached_tokens, now);
   usual_uncached_tokens_ += 0.05 * (selection.uncached_tokens - usual_uncached_tokens_);
   if (unanswered_.size() < kUnansweredMax) unanswered_.push_back({now, selection.uncached_tokens, tokens_ahead});
 }
