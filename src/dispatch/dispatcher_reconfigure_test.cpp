@@ -49,6 +49,23 @@ class ReconfigureTest : public ::testing::Test {
   std::unique_ptr<Dispatcher> dispatcher;
 };
 
+// Replica r1 is idle with 92 % of its KV cache in use, r2 has requests.
+TEST_F(ReconfigureTest, ReplicasAreFullFromTheNewKvRejectOn) {
+  dispatcher->set_replicas({replica_named("r1"), replica_named("r2")}, kNow);
+  const std::uint32_t r1 = 0, r2 = 1;
+  const auto chosen = [&](core::Instant now) {
+    dispatcher->report_load(r1, {.at = now, .waiting_prefill_tokens = 0, .kv_usage = 0.92});
+    dispatcher->report_load(r2, {.at = now, .waiting_prefill_tokens = 40'000, .kv_usage = 0.1});
+    const ArrivalResult result = arrive(0, now);
+    EXPECT_TRUE(result.grant);
+    return result.grant ? result.grant->slot : 99U;
+  };
+  EXPECT_EQ(chosen(kNow + 30s), r2);
+  options.pressure.kv_reject = 0.95;
+  dispatcher->reconfigure(options, kNow + 31s);
+  EXPECT_EQ(chosen(kNow + 31s), r1);
+}
+
 TEST_F(ReconfigureTest, ANewTenantHasItsOwnLimits) {
   Tenant search;
   search.name = "search";

@@ -47,6 +47,7 @@ void ReplicaSet::options_changed() {
   for (const Model& model : options_.models) models_[take_model(model.name)].stays_known = true;
   update_models();
   for (Replica& replica : replicas_) replica.breaker.set_options(options_.circuit_breaker);
+  for (const Group& group : groups_) group.strategy->set_kv_full(options_.pressure.kv_reject);
 }
 
 std::uint32_t ReplicaSet::take_slot() {
@@ -68,10 +69,9 @@ std::uint32_t ReplicaSet::take_group(const ReplicaSpec& spec) {
     if (groups_[group].pool == pool) return group;
   const auto group = static_cast<std::uint32_t>(groups_.size());
   groups.push_back(group);
-  routing::EndpointPickerOptions picker = options_.picker;
-  picker.kv_full = options_.pressure.kv_reject;
-  groups_.emplace_back().strategy =
-      routing::make_picking_strategy(options_.strategy, picker, options_.key_tokens, stream_of(options_, group));
+  groups_.emplace_back().strategy = routing::make_picking_strategy(options_.strategy, options_.picker,
+                                                                   options_.key_tokens, stream_of(options_, group));
+  groups_.back().strategy->set_kv_full(options_.pressure.kv_reject);
   groups_.back().pool = pool;
   return group;
 }

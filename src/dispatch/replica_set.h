@@ -71,8 +71,8 @@ class ReplicaSet {
     std::array<std::uint64_t, routing::kPickReasons> picks{};  // Attempts by the reason of the choice.
   };
 
-  // The options have new models or new limits of circuit breakers. A model that is not configured any more loses its
-  // price.
+  // The options have new models, or new limits of circuit breakers or KV usage. A model that is not configured any more
+  // loses its price.
   void options_changed();
 
   // See Dispatcher::set_replicas.

@@ -20,7 +20,6 @@ constexpr std::uint32_t kCountedTokens = 64;
 // A prefix that is computed on a full cache evicts other prefixes that must be computed again later, so its cost is
 // multiplied by up to 1 + this value.
 constexpr double kFullCache = 3.0;
-constexpr double kIterationTokens = 2048.0;  // Prompt tokens that an engine computes in one iteration.
 // Prices within this relative and absolute distance count as equal. Estimates are no more precise than that, and
 // several gateways must not all prefer the same replica.
 constexpr double kTieShare = 0.01, kTieMs = 0.05;
@@ -208,6 +207,11 @@ void EndpointPicker::forget(std::uint32_t slot) {
 
 void EndpointPicker::set_capacity(std::uint32_t slot, std::uint32_t keys) {
   if (state_->knows(slot)) state_->held.set_capacity(slot, keys);
+}
+
+void EndpointPicker::set_kv_full(double kv_usage) {
+  state_->options.kv_full = kv_usage;
+  for (PriceTerms& terms : state_->terms) terms.due = core::Instant{};
 }
 
 void EndpointPicker::report_load(std::uint32_t slot, const ReportedLoad& report) {

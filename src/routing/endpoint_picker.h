@@ -47,6 +47,7 @@ class EndpointPicker final : public PickingStrategy {
   void forget(std::uint32_t slot) override;
   void set_capacity(std::uint32_t slot, std::uint32_t keys) override;
   void report_load(std::uint32_t slot, const ReportedLoad& report) override;
+  void set_kv_full(double kv_usage) override;
   void busy(std::uint32_t slot, core::Instant now, core::Duration pause) override;
 
   [[nodiscard]] std::optional<Selection> choose(const PickRequest& request, core::Instant now) override;

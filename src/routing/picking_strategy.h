@@ -132,6 +132,8 @@ class PickingStrategy {
   virtual void set_weight(std::uint32_t, double, core::Instant) {}
   virtual void set_capacity(std::uint32_t, std::uint32_t /*keys of its cache*/) {}
   virtual void report_load(std::uint32_t, const ReportedLoad&) {}
+  // Replaces EndpointPickerOptions::kv_full.
+  virtual void set_kv_full(double) {}
   // The engine answered 429 or 503. For `pause` it is chosen only if no other replica is eligible.
   virtual void busy(std::uint32_t, core::Instant, core::Duration /*pause*/) {}
   // The engine did not hold a prefix that was last sent at `used_at`. Every prefix that was used no later is dropped,

@@ -13,22 +13,10 @@ constexpr double kNewFactor = 4.0;  // Price multiplier of a replica that has ju
 // Penalty of a full KV cache: about the wait until a running sequence ends.
 constexpr double kFullKvMs = 2000.0;
 constexpr double kKvPressureMax = 2.0;  // Context tokens may exceed the cache, because prompts share blocks.
-// Terms that fade are recomputed this often.
-constexpr double kFadedMs = 0.05;  // As small as the differences of prices that do not matter.
-constexpr core::Duration kFadeStep = RecentSum::kFades / 32;
-constexpr std::uint32_t kChunkTokens = 2048;  // Prompt tokens of an iteration.
+constexpr double kFadedMs = 0.05;       // As small as the differences of prices that do not matter.
+constexpr core::Duration kFadeStep = kRecent / 32;  // Terms that fade are recomputed this often.
 
 }  // namespace
-
-void RecentSum::add(double amount, core::Instant now) {
-  value_ = value(now) + amount;
-  at_ = std::max(at_, now);
-}
-
-double RecentSum::value(core::Instant now) const {
-  if (value_ == 0.0 || now <= at_) return value_;
-  return value_ * std::exp(-core::to_seconds(now - at_) / core::to_seconds(kFades));
-}
 
 void Replica::set_eligible(bool eligible, core::Instant now) {
   if (eligible && !eligible_) since_ = now;
@@ -59,7 +47,7 @@ void Replica::dispatched(const PickRequest& request, const Selection& selection,
   context_tokens_ += std::uint64_t{request.input_tokens} + request.output_tokens;
   kv_tokens_ += kv_tokens_of(selection.uncached_tokens, request.output_tokens);
   // A shorter prompt fits into an iteration of the running sequences, as chunked prefill has it by default.
-  if (selection.uncached_tokens >= kChunkTokens) recent_tokens_.add(selection.uncached_tokens, now);
+  if (selection.uncached_tokens >= kIterationTokens) recent_tokens_.add(selection.uncached_tokens, now);
   usual_uncached_tokens_ += 0.05 * (selection.uncached_tokens - usual_uncached_tokens_);
   if (unanswered_.size() < kUnansweredMax) unanswered_.push_back({now, selection.uncached_tokens, tokens_ahead});
 }

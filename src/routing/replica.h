@@ -7,25 +7,14 @@
 #include <optional>
 #include <vector>
 
+#include "core/fading_sum.h"
 #include "routing/endpoint_picker.h"
 #include "routing/prefill_rate.h"
 
 namespace penstock::routing {
 
-// A sum whose parts fade with their age.
-class RecentSum {
- public:
-  // Time after which a part counts 1/e.
-  static constexpr core::Duration kFades = std::chrono::seconds{2};
-
-  void add(double amount, core::Instant now);
-  void scale(double share) { value_ *= share; }
-  [[nodiscard]] double value(core::Instant now) const;
-
- private:
-  double value_ = 0.0;
-  core::Instant at_{};
-};
+inline constexpr double kIterationTokens = 2048.0;  // Prompt tokens that an engine computes in one iteration.
+inline constexpr core::Duration kRecent = std::chrono::seconds{2};  // Work of this age counts 1/e.
 
 // The parts of a price that do not depend on the request. choose() reads them in sequence.
 struct PriceTerms {
@@ -102,9 +91,10 @@ class Replica {
   std::uint32_t unanswered_requests_ = 0;
   std::uint64_t prefill_tokens_ = 0;
   std::uint64_t context_tokens_ = 0;
-  std::uint64_t kv_tokens_ = 0;  // Sum of kv_tokens_of().
-  RecentSum recent_tokens_;      // Uncached prompt tokens, by the time at which they were sent.
-  RecentSum young_sequences_;    // Answered requests that have not ended, by the time of their first token.
+  std::uint64_t kv_tokens_ = 0;             // Sum of kv_tokens_of().
+  core::FadingSum recent_tokens_{kRecent};  // Uncached prompt tokens, by the time at which they were sent.
+  core::FadingSum young_sequences_{
+      kRecent};  // Answered requests that have not ended, by the time of their first token.
   double usual_uncached_tokens_ = 1024.0;
   std::vector<Unanswered> unanswered_;  // Oldest first.
   PrefillRate rate_;
