@@ -224,7 +224,8 @@ std::string cpu_report(const Evaluation& evaluation) {
     add_runs(trace.name, "fixed fleets", trace.fixed.runs);
     add_runs(trace.name, "clairvoyant", trace.oracle);
     std::vector<Run> seeds;
-    for (std::size_t i = 1; i < trace.seeds.size(); ++i) {
+    // The first seed is that of the rows above, unless they pool all seeds.
+    for (std::size_t i = trace.seeds_pooled > 1 ? 0 : 1; i < trace.seeds.size(); ++i) {
       seeds.push_back(trace.seeds[i].penstock);
       if (trace.seeds[i].peer) seeds.push_back(*trace.seeds[i].peer);
     }

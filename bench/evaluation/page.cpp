@@ -38,7 +38,8 @@ std::string heading(const Evaluation& evaluation) {
     text +=
         "\n**This is a quick look** (`QUICK=1`): hours of the days, there without the peers that attain little, few "
         "settings "
-        "of each policy,\none seed and one engine. Sampling noise is larger than in the whole evaluation.\n";
+        "of each policy,\none engine, and one seed of recorded traces. Sampling noise is larger than in the whole "
+        "evaluation.\n";
   return text;
 }
 

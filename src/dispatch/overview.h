@@ -1,6 +1,7 @@
 // The state of a dispatcher at one time, for documents, metrics and pages.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -94,6 +95,11 @@ struct Overview {
   // Requests that wait for spare capacity; they are in no figure above but that of their tenant.
   std::uint64_t deferred_requests = 0, deferred_tokens = 0;
   core::Instant next_due = core::kNever;  // When the deadline of the first of them is near.
+  // The time until then; empty without deferred requests. One that is due is deferred no longer at the next tick.
+  [[nodiscard]] std::optional<double> due_in_s() const {
+    if (next_due == core::kNever) return std::nullopt;
+    return std::max(0.0, core::to_seconds(next_due - now));
+  }
   DeferralCounts deferral;
   core::Instant oldest_waiting = core::kNever;
   std::uint64_t granted_total = 0, refused_total = 0, retried_total = 0, clamped_total = 0;

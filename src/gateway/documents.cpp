@@ -65,12 +65,6 @@ Json usage(const std::pair<std::pair<std::string, std::string>, ledger::Sums>& r
           {"cost", sums.cost}};
 }
 
-// A request that is due is no longer deferred at the next tick of the dispatcher.
-Json due_in(const Overview& overview) {
-  if (overview.next_due == core::kNever) return nullptr;
-  return std::max(0.0, core::to_seconds(overview.next_due - overview.now));
-}
-
 }  // namespace
 
 std::string overview_document(const Overview& overview, std::string_view boot_id) {
@@ -107,9 +101,10 @@ std::string overview_document(const Overview& overview, std::string_view boot_id
                    {"batch", overview.waiting_batch},
                    {"tokens", overview.waiting_tokens},
                    {"oldest_s", age(overview.oldest_waiting)}};
+  const std::optional<double> due_in_s = overview.due_in_s();
   made["deferred"] = {{"requests", overview.deferred_requests},
                       {"tokens", overview.deferred_tokens},
-                      {"next_due_s", due_in(overview)},
+                      {"next_due_s", due_in_s ? Json(*due_in_s) : Json(nullptr)},
                       {"deferred_total", overview.deferral.deferred},
                       {"sent_spare_total", overview.deferral.sent_spare},
                       {"sent_due_total", overview.deferral.sent_due},

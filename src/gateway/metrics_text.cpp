@@ -143,7 +143,7 @@ void add_queues(telemetry::ExpositionWriter& text, const Overview& overview) {
   text.add(static_cast<double>(overview.deferred_tokens));
   text.family("penstock_deferred_next_due_seconds", "gauge",
               "time until the deadline of the first deferred request is near; no series without deferred requests");
-  if (overview.next_due != core::kNever) text.add(std::max(0.0, core::to_seconds(overview.next_due - overview.now)));
+  if (const auto due_in_s = overview.due_in_s()) text.add(*due_in_s);
   text.family("penstock_deferrals_total", "counter", "batch requests that had to wait for spare capacity");
   text.add(static_cast<double>(overview.deferral.deferred));
   text.family("penstock_deferred_sent_total", "counter",

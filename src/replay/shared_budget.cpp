@@ -1,5 +1,7 @@
 #include "replay/shared_budget.h"
 
+#include "simulation/run.h"
+
 namespace penstock::replay {
 
 planner::global::DivisionLimits division_limits(const configuration::Configuration& made) {
@@ -10,21 +12,7 @@ std::vector<planner::global::DeploymentClaim> first_claims(const configuration::
   std::vector<planner::global::DeploymentClaim> claims;
   for (const configuration::Configuration& alone : configuration::configurations_of(made)) {
     const configuration::DeploymentSetup& setup = made.deployments.at(claims.size());
-    planner::global::DeploymentClaim& claim = claims.emplace_back();
-    claim.name = setup.name;
-    claim.priority = setup.priority;
-    claim.weight = setup.weight;
-    for (const simulation::PoolSpec& spec : alone.run.pools) {
-      planner::global::PoolClaim& pool = claim.pools.emplace_back();
-      pool.name = spec.name;
-      pool.role = spec.role;
-      pool.hardware = spec.hardware;
-      pool.gpus_per_replica = spec.gpus_per_replica;
-      pool.price_per_gpu_hour = spec.price_per_gpu_hour;
-      pool.min_replicas = spec.min_replicas;
-      pool.max_replicas = spec.max_replicas;
-      pool.proposed = pool.target = spec.replicas;
-    }
+    claims.push_back({setup.name, setup.priority, setup.weight, simulation::pool_claims(alone.run.pools)});
   }
   return claims;
 }

@@ -9,6 +9,7 @@
 #include "report/document.h"
 #include "report/format.h"
 #include "report/grid.h"
+#include "report/ranking.h"
 
 namespace penstock::report {
 
@@ -18,24 +19,16 @@ namespace {
 
 // Positions of the policies: highest SLO attainment of all requests first, then fewest GPU-hours.
 std::vector<std::size_t> best_first(const DeploymentsReport& report) {
-  std::vector<SharedTotals> totals;
-  for (std::size_t i = 0; i < report.policies.size(); ++i) totals.push_back(totals_of(report, i));
-  std::vector<std::size_t> order(totals.size());
+  std::vector<Standing> standings;
+  for (std::size_t i = 0; i < report.policies.size(); ++i) {
+    const SharedTotals totals = totals_of(report, i);
+    standings.push_back({totals.slo_attainment, totals.gpu_hours});
+  }
+  std::vector<std::size_t> order(standings.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    if (totals[a].slo_attainment != totals[b].slo_attainment)
-      return totals[a].slo_attainment > totals[b].slo_attainment;
-    return totals[a].gpu_hours < totals[b].gpu_hours;
-  });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return better(standings[a], standings[b]); });
   return order;
-}
-
-std::string latency_of(const core::Summary& summary) {
-  return summary.max > 0.0 ? format_milliseconds(summary.p95) : "–";
-}
-
-std::string replicas_of(const RunResult& result) {
-  return fmt::format("{}→{} ~{}", result.replicas, result.peak_replicas, format_quantity(result.mean_replicas));
 }
 
 void add_rows(const DeploymentsReport& report, std::size_t index, Grid& grid) {
@@ -43,10 +36,11 @@ void add_rows(const DeploymentsReport& report, std::size_t index, Grid& grid) {
   for (const DeploymentReport& deployment : report.deployments) {
     const RunResult& result = deployment.report.results[index];
     const decision::BudgetUse use = result.budget_use.value_or(decision::BudgetUse{});
-    grid.add({policy.policy, deployment.name, replicas_of(result), format_share(result.slo_attainment),
-              latency_of(result.ttft_ms), latency_of(result.itl_ms), format_quantity(result.goodput_rps),
-              format_quantity(result.gpu_hours), format_quantity(result.cost), format_count(result.failed),
-              format_count(use.peak_gpus), policy.is_limited ? format_seconds(use.limited_s) : "–",
+    grid.add({policy.policy, deployment.name, fleet_text(result), format_share(result.slo_attainment),
+              latency_text(result.ttft_ms, result.ttft_ms.p95), latency_text(result.itl_ms, result.itl_ms.p95),
+              format_quantity(result.goodput_rps), format_quantity(result.gpu_hours), format_quantity(result.cost),
+              format_count(result.failed), format_count(use.peak_gpus),
+              policy.is_limited ? format_seconds(use.limited_s) : "–",
               policy.is_limited ? format_count(use.limited_times) : "–"});
   }
   const SharedTotals sum = totals_of(report, index);

@@ -16,13 +16,7 @@ namespace {
 
 bool is_static(const RunResult& result) { return result.policy == "static"; }
 
-// A missing figure is worse than all others, so that the order is total.
-bool better(const RunResult& a, const RunResult& b) {
-  const auto kept = [](const RunResult& r) { return std::isfinite(r.slo_attainment) ? r.slo_attainment : -1.0; };
-  const auto price = [](const RunResult& r) { return std::isfinite(r.gpu_hours) ? r.gpu_hours : HUGE_VAL; };
-  if (kept(a) != kept(b)) return kept(a) > kept(b);
-  return price(a) < price(b);
-}
+Standing standing_of(const RunResult& result) { return {result.slo_attainment, result.gpu_hours}; }
 
 std::string short_label(const RunResult& result) {
   return is_static(result) ? fmt::format("static {}", result.replicas) : result.policy;
@@ -60,7 +54,7 @@ const RunResult* static_rival(const Report& report, const RunResult& best) {
   const RunResult *cheapest = nullptr, *closest = nullptr;
   const auto consider = [&](const RunResult& result) {
     if (!is_static(result) || &result == &best) return;
-    if (closest == nullptr || better(result, *closest)) closest = &result;
+    if (closest == nullptr || better(standing_of(result), standing_of(*closest))) closest = &result;
     if (result.slo_attainment < best.slo_attainment) return;
     if (cheapest == nullptr || result.gpu_hours < cheapest->gpu_hours) cheapest = &result;
   };
@@ -91,13 +85,20 @@ std::string against_scaling(const std::vector<RankedResult>& ranked) {
 
 }  // namespace
 
+bool better(const Standing& a, const Standing& b) {
+  const auto kept = [](const Standing& s) { return std::isfinite(s.slo_attainment) ? s.slo_attainment : -1.0; };
+  const auto price = [](const Standing& s) { return std::isfinite(s.gpu_hours) ? s.gpu_hours : HUGE_VAL; };
+  if (kept(a) != kept(b)) return kept(a) > kept(b);
+  return price(a) < price(b);
+}
+
 std::vector<RankedResult> rank(const std::vector<RunResult>& results) {
   std::vector<RankedResult> ranked;
   ranked.reserve(results.size());
   for (const RunResult& result : results) ranked.push_back({&result, label_of(result, results)});
   number_equal_labels(ranked);
   std::stable_sort(ranked.begin(), ranked.end(),
-                   [](const auto& a, const auto& b) { return better(*a.result, *b.result); });
+                   [](const auto& a, const auto& b) { return better(standing_of(*a.result), standing_of(*b.result)); });
   return ranked;
 }
 

@@ -14,6 +14,13 @@ struct RankedResult {
   std::string label;
 };
 
+// What decides the order of two results.
+struct Standing {
+  double slo_attainment = 0.0, gpu_hours = 0.0;
+};
+// Higher SLO attainment, then fewer GPU-hours. A missing figure is worse than all others, so that the order is total.
+[[nodiscard]] bool better(const Standing& a, const Standing& b);
+
 // Best first: highest SLO attainment, then fewest GPU-hours, then the given order.
 [[nodiscard]] std::vector<RankedResult> rank(const std::vector<decision::RunResult>& results);
 

@@ -51,23 +51,17 @@ bool has_segments(const Report& report) {
 
 namespace {
 
-GridStyle grid_style(const TableStyle& style, bool best_first = true) {
-  return {style.colour, best_first, width_of(style)};
-}
-
-std::string latency(const core::Summary& summary, double value) {
-  return summary.max > 0.0 ? format_milliseconds(value) : "–";
-}
-
-std::string bare_milliseconds(const core::Summary& summary, double value) {
-  return summary.max > 0.0 ? format_quantity(value) : "–";
-}
-
 std::string short_count(std::uint64_t count) {
   return count < 100'000 ? format_count(count) : format_quantity(static_cast<double>(count));
 }
 
-std::string fleet(const RunResult& result) {
+}  // namespace
+
+std::string latency_text(const core::Summary& summary, double value) {
+  return summary.max > 0.0 ? format_milliseconds(value) : "–";
+}
+
+std::string fleet_text(const RunResult& result) {
   const std::string awake =
       result.peak_replicas <= result.replicas && result.scaling_actions == 0
           ? fmt::format("{}", result.replicas)
@@ -76,6 +70,16 @@ std::string fleet(const RunResult& result) {
   if (result.mean_asleep > 0.0) text += fmt::format(" +{} asleep", format_quantity(result.mean_asleep));
   if (result.role_switches > 0) text += fmt::format(", {} switched", short_count(result.role_switches));
   return text;
+}
+
+namespace {
+
+GridStyle grid_style(const TableStyle& style, bool best_first = true) {
+  return {style.colour, best_first, width_of(style)};
+}
+
+std::string bare_milliseconds(const core::Summary& summary, double value) {
+  return summary.max > 0.0 ? format_quantity(value) : "–";
 }
 
 std::string policies(const Report& report, const TableStyle& style) {
@@ -98,8 +102,8 @@ std::string policies(const Report& report, const TableStyle& style) {
             grid_style(style)};
   for (const RankedResult& ranked : rank(report.results)) {
     const RunResult& r = *ranked.result;
-    grid.add({name_of(ranked), fleet(r), format_share(r.slo_attainment), latency(r.ttft_ms, r.ttft_ms.p50),
-              latency(r.ttft_ms, r.ttft_ms.p95), latency(r.ttft_ms, r.ttft_ms.p99),
+    grid.add({name_of(ranked), fleet_text(r), format_share(r.slo_attainment), latency_text(r.ttft_ms, r.ttft_ms.p50),
+              latency_text(r.ttft_ms, r.ttft_ms.p95), latency_text(r.ttft_ms, r.ttft_ms.p99),
               bare_milliseconds(r.itl_ms, r.itl_ms.p50), bare_milliseconds(r.itl_ms, r.itl_ms.p95),
               format_quantity(r.goodput_rps), format_quantity(r.gpu_hours), format_quantity(r.cost),
               format_share(r.prefix_hit_ratio), short_count(r.preemptions), short_count(r.failed),
@@ -142,8 +146,8 @@ std::string frontier(const Report& report, const TableStyle& style) {
             grid_style(style)};
   for (const RankedResult& ranked : rank(report.frontier)) {
     const RunResult& r = *ranked.result;
-    grid.add({name_of(ranked), format_share(r.slo_attainment), latency(r.ttft_ms, r.ttft_ms.p95),
-              latency(r.ttft_ms, r.ttft_ms.p99), bare_milliseconds(r.itl_ms, r.itl_ms.p95),
+    grid.add({name_of(ranked), format_share(r.slo_attainment), latency_text(r.ttft_ms, r.ttft_ms.p95),
+              latency_text(r.ttft_ms, r.ttft_ms.p99), bare_milliseconds(r.itl_ms, r.itl_ms.p95),
               format_quantity(r.goodput_rps), format_quantity(r.gpu_hours), format_quantity(r.cost),
               short_count(r.failed)});
   }

@@ -20,6 +20,11 @@ struct TableStyle {
 [[nodiscard]] std::string replayed_text(const RunInfo& info, bool has_segments);
 [[nodiscard]] bool has_segments(const Report& report);  // Requests are judged by targets of several segments.
 
+// "102 ms", or "–" if nothing was measured.
+[[nodiscard]] std::string latency_text(const core::Summary& summary, double value_ms);
+// "4", or "2→8 ~7.1" of a fleet that changed, with replicas asleep and switches of roles.
+[[nodiscard]] std::string fleet_text(const decision::RunResult& result);
+
 // What was replayed, the policies best first, the frontier of static fleets, what failed or was left out, and the
 // headline. At most as wide as kTableWidth and the terminal: long names are cut, prose is wrapped, and a narrow table
 // leaves out the columns that matter least, with a line that says so. Ends with a newline. Names are made safe to

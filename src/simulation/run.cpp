@@ -157,6 +157,22 @@ class FleetWatch {
 
 }  // namespace
 
+std::vector<planner::global::PoolClaim> pool_claims(const std::vector<PoolSpec>& pools) {
+  std::vector<planner::global::PoolClaim> claims;
+  for (const PoolSpec& spec : pools) {
+    planner::global::PoolClaim& pool = claims.emplace_back();
+    pool.name = spec.name;
+    pool.role = spec.role;
+    pool.hardware = spec.hardware;
+    pool.gpus_per_replica = spec.gpus_per_replica;
+    pool.price_per_gpu_hour = spec.price_per_gpu_hour;
+    pool.min_replicas = spec.min_replicas;
+    pool.max_replicas = spec.max_replicas;
+    pool.proposed = pool.target = spec.replicas;
+  }
+  return claims;
+}
+
 core::Result<std::vector<decision::RunResult>> run_together(std::span<const SharedRun> runs, SharedFleets* fleets) {
   std::vector<std::unique_ptr<PreparedWorkload>> prepared;
   std::vector<std::unique_ptr<World>> worlds;

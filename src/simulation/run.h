@@ -97,6 +97,9 @@ struct SharedFleets {
   std::function<void(core::Instant now)> changed;                  // Is called after each change; may be empty.
 };
 
+// The pools of one of them as the budget of several knows them, with the replicas of the start.
+[[nodiscard]] std::vector<planner::global::PoolClaim> pool_claims(const std::vector<PoolSpec>& pools);
+
 // Runs several deployments side by side, event by event, so that policies that share something, such as a budget of
 // GPUs, decide in the order of time; of equal times in the order of the runs. A deployment whose requests have all
 // ended decides no more after RunOptions::runs_until, and keeps its replicas. `fleets`, which may be null, has the

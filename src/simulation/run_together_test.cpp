@@ -21,17 +21,7 @@ using testing::Scripted;
 using testing::steps;
 
 DeploymentClaim claim(const std::string& name, int priority, const std::vector<PoolSpec>& specs) {
-  DeploymentClaim made{name, priority, 1.0, {}};
-  for (const PoolSpec& spec : specs) {
-    planner::global::PoolClaim& pool = made.pools.emplace_back();
-    pool.name = spec.name;
-    pool.role = spec.role;
-    pool.gpus_per_replica = spec.gpus_per_replica;
-    pool.min_replicas = spec.min_replicas;
-    pool.max_replicas = spec.max_replicas;
-    pool.target = pool.proposed = spec.replicas;
-  }
-  return made;
+  return {name, priority, 1.0, pool_claims(specs)};
 }
 
 SharedBudget budget_of(std::uint64_t gpus, std::vector<DeploymentClaim> claims) {
