@@ -66,6 +66,16 @@ TEST_F(ReconfigureTest, ReplicasAreFullFromTheNewKvRejectOn) {
   EXPECT_EQ(chosen(kNow + 31s), r1);
 }
 
+TEST_F(ReconfigureTest, ARemovedReplicaStaysRemoved) {
+  dispatcher->set_replicas({replica_named("r1"), replica_named("r2")}, kNow);
+  dispatcher->set_replicas({replica_named("r2")}, kNow + 1s);
+  options.pressure.kv_reject = 0.95;
+  dispatcher->reconfigure(options, kNow + 2s);
+  const ArrivalResult result = arrive(0, kNow + 2s);
+  ASSERT_TRUE(result.grant);
+  EXPECT_EQ(result.grant->slot, 1U);
+}
+
 TEST_F(ReconfigureTest, ANewTenantHasItsOwnLimits) {
   Tenant search;
   search.name = "search";

@@ -211,7 +211,8 @@ void EndpointPicker::set_capacity(std::uint32_t slot, std::uint32_t keys) {
 
 void EndpointPicker::set_kv_full(double kv_usage) {
   state_->options.kv_full = kv_usage;
-  for (PriceTerms& terms : state_->terms) terms.due = core::Instant{};
+  for (std::uint32_t slot = 0; slot < state_->terms.size(); ++slot)
+    if (state_->knows(slot)) state_->terms[slot].due = core::Instant{};
 }
 
 void EndpointPicker::report_load(std::uint32_t slot, const ReportedLoad& report) {
