@@ -139,7 +139,7 @@ class Stream:
                                 headers=headers)
         self.socket = self.connection.sock  # The library lets go of it if the answer ends the connection.
         self.text, self.status, self.fault, self.replica = "", None, None, None
-        self.thread = threading.Thread(target=self._read)
+        self.thread = threading.Thread(target=self._read, daemon=True)
         self.thread.start()
 
     def _read(self):

@@ -37,7 +37,7 @@ class Load:
         self.port, self.tokens, self.fields = port, tokens, fields
         self.good, self.failures, self.lock = 0, [], threading.Lock()
         self.ending = threading.Event()
-        self.threads = [threading.Thread(target=self._run, args=(number,)) for number in range(clients)]
+        self.threads = [threading.Thread(target=self._run, args=(number,), daemon=True) for number in range(clients)]
         for thread in self.threads:
             thread.start()
 
