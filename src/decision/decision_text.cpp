@@ -136,6 +136,9 @@ std::string because(const DecisionRecord& record) {
   if (record.limited_by != Limit::kNone) return fmt::format("it is limited by {}", limited_by(record.limited_by));
   if (record.reason == Reason::kCheapestThatKeepsSlo)
     if (std::string term = binding_term(record); !term.empty()) return term;
+  const double cleared = value_of(record, "fleet_for_backlog", 0.0);
+  if (record.reason == Reason::kSloAtRisk && cleared > 0.0)
+    return fmt::format("{}, and requests that wait already need {:.0f} replicas", because(record.reason), cleared);
   return because(record.reason);
 }
 

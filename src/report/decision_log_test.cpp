@@ -280,6 +280,15 @@ TEST(Explain, AHoldNamesTheChangeThatItKeepsAndItsLimit) {
   EXPECT_NE(text.find("Last change: at 12m30s it grows from 3 to 5 replicas"), std::string::npos);
 }
 
+TEST(Explain, NamesTheFleetForWaitingRequests) {
+  auto log = sample_log();
+  log.back().reason = Reason::kSloAtRisk;
+  log.back().limited_by = Limit::kNone;
+  log.back().evidence = {{"fleet_for_backlog", 14.0, "replicas"}};
+  const std::string text = explained(decision_tracks(log)[0], at(99999));
+  EXPECT_NE(text.find(", and requests that wait already need 14 replicas"), std::string::npos) << text;
+}
+
 TEST(Explain, PutsEveryReasonAndLimitIntoWords) {
   auto log = sample_log();
   const auto tracks = decision_tracks(log);

@@ -8,6 +8,7 @@
 
 #include "planner/bounds.h"
 #include "planner/diagnosis.h"
+#include "planner/penstock/backlog.h"
 #include "planner/penstock/deferred_traffic.h"
 #include "planner/penstock/early_signs.h"
 #include "planner/penstock/fleet_activity.h"
@@ -25,7 +26,6 @@
 namespace penstock::planner {
 
 namespace {
-
 // Upper bound of the times in a restored state.
 constexpr core::Duration kRestoredLagMost = std::chrono::hours{24};
 // Without requests for this long, the fleet counts as idle and shrinks to its minimum.
@@ -371,6 +371,7 @@ class PenstockPlanner final : public Policy {
     }
     const std::uint32_t held =
         phase >= RolloutPhase::kLoad ? held_plan(observation.now, index, phase, pool.can_sleep(), for_switches) : 0;
+    if (proposal.reason == Reason::kSloAtRisk) clear_backlog(pool, lags_.soonest, proposal);
     if (chosen != nullptr && held > proposal.target) {
       proposal.target = held;
       proposal.evidence.push_back({"largest_recent_plan", static_cast<double>(held), "replicas"});
@@ -469,8 +470,7 @@ class PenstockPlanner final : public Policy {
   FleetGuardrails guardrails_;
   std::vector<ReplicaSpeed> speeds_;       // Indexed by pool.
   std::vector<TimedValues> recent_plans_;  // Of the load loop, indexed by pool.
-  // Created at the first observation, which contains the start-up time.
-  std::optional<TrafficOutlook> outlook_;
+  std::optional<TrafficOutlook> outlook_;  // Created at the first observation, with the start-up time.
   std::optional<LoadOutlook> load_outlook_;
   CapacityLags lags_{};        // The times for which they were created.
   std::uint64_t waiting_ = 0;  // Queued requests at the last check.
