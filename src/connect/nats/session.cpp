@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <nats/nats.h>
+#include <openssl/crypto.h>
 
 #include <condition_variable>
 #include <map>
@@ -15,6 +16,10 @@
 
 namespace penstock::connect {
 namespace {
+
+// A thread may still be in a TLS handshake when the process exits, so OpenSSL must not free its state at exit. This is
+// effective only before anything else initialises it.
+const bool kKeepsState = OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, nullptr) == 1;
 
 using OptionsPointer = std::unique_ptr<natsOptions, decltype(&natsOptions_Destroy)>;
 
