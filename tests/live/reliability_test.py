@@ -146,7 +146,7 @@ class ReliabilityTest(unittest.TestCase):
         again = Program(self, "gateway", "--config", home.config, "--replicas-file", home.path("replicas.json"),
                         "--listen", f"127.0.0.1:{gateway.port}", "--admin-listen", f"127.0.0.1:{gateway.admin}",
                         ready=r"ready on http://127\.0\.0\.1:(\d+)")
-        until("a replica that may be chosen", lambda: ask(gateway.admin, "GET", "/ready")[0] == 200)
+        gateway.ready()  # Asks the new one, which has its ports.
         for i in range(5):
             stream = Stream(again.ports[0], 2, f"after {i}").join()
             self.assertTrue(stream.whole(2), (i, stream.status, stream.text, stream.fault, again.log()))

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "planner/penstock/fleet_activity.h"
+
 namespace penstock::planner {
 namespace {
 
@@ -10,18 +12,12 @@ constexpr double kClearLeast_s = 60.0;
 // Limit in multiples of the fleet: completions of a minute are no precise measure of what a replica serves.
 constexpr double kGrowthMost = 2.0;
 
-double waiting_in(const signals::PoolObservation& pool) {
-  double waiting = pool.unrouted_requests;
-  for (const signals::ReplicaObservation& replica : pool.replicas)
-    if (replica.sample) waiting += replica.sample->queued_requests;
-  return waiting;
-}
-
 }  // namespace
 
 std::uint32_t fleet_for_backlog(const signals::PoolObservation& pool, std::uint32_t planned, core::Duration start_up) {
   const signals::TrafficWindow& minute = pool.last_minute;
-  const double waiting = waiting_in(pool), window_s = core::to_seconds(minute.length);
+  const auto waiting = static_cast<double>(waiting_requests(pool));
+  const double window_s = core::to_seconds(minute.length);
   if (!(waiting > 0.0) || minute.arrivals == 0 || !(window_s > 0.0) || planned == 0) return planned;
   const double arrive = static_cast<double>(minute.arrivals) / window_s;
   // Requests per second of a replica. What completes lags behind where requests are long.

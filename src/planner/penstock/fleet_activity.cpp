@@ -22,13 +22,16 @@ bool has_work(const signals::Observation& observation) {
   return false;
 }
 
+std::uint64_t waiting_requests(const signals::PoolObservation& pool) {
+  std::uint64_t waiting = pool.unrouted_requests;
+  for (const signals::ReplicaObservation& replica : pool.replicas)
+    if (replica.sample) waiting += replica.sample->queued_requests;
+  return waiting;
+}
+
 std::uint64_t waiting_requests(const signals::Observation& observation) {
   std::uint64_t waiting = 0;
-  for (const signals::PoolObservation& pool : observation.pools) {
-    waiting += pool.unrouted_requests;
-    for (const signals::ReplicaObservation& replica : pool.replicas)
-      if (replica.sample) waiting += replica.sample->queued_requests;
-  }
+  for (const signals::PoolObservation& pool : observation.pools) waiting += waiting_requests(pool);
   return waiting;
 }
 

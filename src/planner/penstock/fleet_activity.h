@@ -14,6 +14,7 @@ namespace penstock::planner {
 [[nodiscard]] bool has_work(const signals::Observation& observation);
 
 // Requests that wait in front of the pools or in the queues of engines.
+[[nodiscard]] std::uint64_t waiting_requests(const signals::PoolObservation& pool);
 [[nodiscard]] std::uint64_t waiting_requests(const signals::Observation& observation);
 
 [[nodiscard]] bool replicas_start(const signals::Observation& observation);
