@@ -130,8 +130,8 @@ void TrafficRecorder::ended(const TrafficItem& item, core::Instant at) {
   if (!options_.model.empty() && known == nullptr) return;
   PoolTraffic& traffic = traffic_of(known);
   if (item.outcome == "refused") traffic.shed.arrived(at, 0);
-  traffic.output_total += item.output_tokens;
-  traffic.output.emplace_back(at, traffic.output_total);
+  traffic.output.ended(item.output_tokens, at);
+  if (options_.disaggregated) decode_output_.ended(item.output_tokens, at);
   const bool failed = item.outcome == "failed" || item.outcome == "truncated" || item.outcome == "lost";
   if (item.outcome == "completed") ++ends_.completed;
   if (item.outcome == "cancelled") ++ends_.cancelled;
@@ -207,31 +207,26 @@ void TrafficRecorder::forget(core::Instant now) {
     numbers_.pop_front();
     ++first_serial_;
   }
-  for (PoolTraffic& traffic : entries_)
-    while (traffic.output.size() > 1 && traffic.output[1].first + std::chrono::minutes{2} < now)
-      traffic.output.pop_front();
 }
 
-void TrafficRecorder::fill(signals::PoolObservation& pool, const signals::RequestMeter& meter,
-                           const PoolTraffic& traffic, const std::vector<std::string>& tenants, core::Instant now) {
+void TrafficRecorder::fill(signals::PoolObservation& pool, const signals::RequestMeter& meter, OutputTokens& output,
+                           const std::vector<std::string>& tenants, core::Instant now) {
   meter.read(pool, now, tenants);
-  pool.output_tokens_total = traffic.output_total;
-  std::uint64_t before = traffic.output.empty() ? traffic.output_total : 0;
-  for (const auto& [at, total] : traffic.output)
-    if (at + pool.last_minute.length <= now) before = total;
-  pool.last_minute.output_tokens = traffic.output_total - before;
+  output.observe(pool, now);
+  pool.output_tokens_total = output.total();
+  pool.last_minute.output_tokens = output.within(pool.last_minute.length, now);
 }
 
 void TrafficRecorder::fill(std::vector<signals::PoolObservation>& pools, core::Instant now) {
   std::size_t next = 0;
   for (signals::PoolObservation& pool : pools) {
     if (pool.role == signals::Role::kDecode) {
-      fill(pool, decode_, entries_.front(), tenants_, now);
+      fill(pool, decode_, decode_output_, tenants_, now);
       continue;
     }
     if (next == entries_.size()) continue;
-    const PoolTraffic& traffic = entries_[next++];
-    fill(pool, traffic.meter, traffic, tenants_, now);
+    PoolTraffic& traffic = entries_[next++];
+    fill(pool, traffic.meter, traffic.output, tenants_, now);
     pool.detail->shed = traffic.shed.window(now).arrivals;
     pool.detail->first_tokens.queue_in_prefill = true;
   }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "controller/gateway_feed.h"
+#include "controller/output_tokens.h"
 #include "core/time.h"
 #include "decision/token_count.h"
 #include "signals/observation.h"
@@ -48,7 +49,8 @@ class TrafficRecorder {
   // `received_at` is the time of the response on the clock of the observations; the times of the page are moved to it.
   void take(const TrafficPage& page, core::Instant received_at);
 
-  // The windows, counters and details of the pools: of several aggregated ones, of their own requests each.
+  // The windows, counters and details of the pools: of several aggregated ones, of their own requests each. `pools`
+  // contains their replicas, whose counters of output tokens are read.
   void fill(std::vector<signals::PoolObservation>& pools, core::Instant now);
   // Requests that arrived at `from` or later, oldest first; valid until the next call or take().
   [[nodiscard]] std::span<const signals::RecentRequest> recent(core::Instant from);
@@ -87,13 +89,11 @@ class TrafficRecorder {
 
     signals::RequestMeter meter;
     signals::RequestMeter shed;  // Its arrivals are ends of refused requests.
-    // Tokens of ended requests, for the sum of the last minute.
-    std::deque<std::pair<core::Instant, std::uint64_t>> output;
-    std::uint64_t output_total = 0;
+    OutputTokens output;
   };
   // Of a request that is not known, the last pool.
   [[nodiscard]] PoolTraffic& traffic_of(const Remembered* request);
-  static void fill(signals::PoolObservation& pool, const signals::RequestMeter& meter, const PoolTraffic& traffic,
+  static void fill(signals::PoolObservation& pool, const signals::RequestMeter& meter, OutputTokens& output,
                    const std::vector<std::string>& tenants, core::Instant now);
   void arrived(const TrafficItem& item, core::Instant at);
   void first_token(const TrafficItem& item, core::Instant at);
@@ -119,6 +119,7 @@ class TrafficRecorder {
   std::set<std::string, std::less<>> routes_;
   std::vector<PoolTraffic> entries_;  // Of the pools at which requests enter.
   signals::RequestMeter decode_;
+  OutputTokens decode_output_;
   std::vector<signals::RecentRequest> recent_;
   std::map<std::string, telemetry::HistogramTotals> gaps_;  // By replica.
   std::uint64_t lost_ = 0, met_ = 0, judged_ = 0;
