@@ -49,7 +49,8 @@ class Trials final : public planner::FleetTrials {
     if (trials.step_time_factor != 1.0)
       for (auto& profile : profiles_) profile = engine::slowed(profile, trials.step_time_factor);
     correct({});
-    options_.pools_by_priority = own_pools() > 1;
+    own_pools_ = std::max<std::uint32_t>(1, static_cast<std::uint32_t>(pool_rules(options_.pools).size()));
+    options_.pools_by_priority = own_pools_ > 1;
     options_.progress = nullptr;
     options_.details = false;
   }
@@ -117,18 +118,13 @@ class Trials final : public planner::FleetTrials {
   }
 
  private:
-  // Pools that have requests of their own.
-  [[nodiscard]] std::uint32_t own_pools() const {
-    return std::max<std::uint32_t>(1, static_cast<std::uint32_t>(pool_rules(options_.pools).size()));
-  }
-
   void add(core::Duration at, std::uint32_t input_tokens, std::uint32_t output_tokens,
            std::span<const std::uint32_t> block_ids, std::uint8_t target, std::uint8_t pool) {
     workload::Request request;
     request.arrival = core::kStart + at;
     request.tenant = target;
     // All requests of a pool have the same priority, so that it changes nothing in the engines.
-    request.priority = static_cast<std::int8_t>(std::min<std::uint32_t>(pool, own_pools() - 1));
+    request.priority = static_cast<std::int8_t>(std::min<std::uint32_t>(pool, own_pools_ - 1));
     request.input_tokens = input_tokens;
     request.output_tokens = std::clamp(room_for(input_tokens), 1U, std::max(1U, output_tokens));
     request.first_block = static_cast<std::uint32_t>(workload_.block_ids.size());
@@ -158,7 +154,7 @@ class Trials final : public planner::FleetTrials {
 
   // Longest output after this prompt that every pool can hold, or one of several aggregated pools.
   [[nodiscard]] std::uint32_t room_for(std::uint32_t input_tokens) const {
-    const bool one_is_enough = own_pools() > 1;
+    const bool one_is_enough = own_pools_ > 1;
     std::uint64_t room = one_is_enough ? 0 : UINT32_MAX;
     for (const PoolSpec& pool : options_.pools) {
       const std::uint64_t blocks =
@@ -173,6 +169,7 @@ class Trials final : public planner::FleetTrials {
   RunOptions options_;
   std::vector<std::shared_ptr<const engine::StepTimeModel>> profiles_;  // by pool, as the planner was given them
   std::vector<engine::EngineConfig> engines_;                           // likewise
+  std::uint32_t own_pools_ = 1;                                         // Pools that have requests of their own.
   workload::Workload workload_;
 };
 

@@ -35,6 +35,13 @@ constexpr double kFirstMissed = 0.5 * 0.0174;
 constexpr double kMissedByAllowance = 1.03, kMissedByHold = -0.93;
 constexpr double kReplicasByAllowance = -0.107, kReplicasByHold = 0.118;
 
+// The largest allowance that a smaller fleet may use up.
+constexpr std::size_t row_to_shrink(std::size_t row) {
+  std::size_t found = row;
+  while (found > 0 && kAllowances[found] > 1.001 * kShrinkAllowance * kAllowances[row]) --found;
+  return found;
+}
+
 }  // namespace
 
 std::uint32_t fleet_for(double load, std::span<const double> multiples, double allowance, double goal,
@@ -91,8 +98,12 @@ void Backtest::observe(const LoadMinute& minute, double base, std::span<const do
   const double before = controllers_[chosen_].missed;
   for (std::size_t i = 0; i < controllers_.size(); ++i) {
     serve(controllers_[i], minute, curve);
-    const auto& proposals = proposals_[i / kHolds.size()];
-    follow(controllers_[i], *std::max_element(proposals.end() - kHolds[i % kHolds.size()], proposals.end()));
+    const std::size_t row = i / kHolds.size();
+    const auto largest = [&](const std::deque<std::uint32_t>& proposals) {
+      return *std::max_element(proposals.end() - kHolds[i % kHolds.size()], proposals.end());
+    };
+    const std::uint32_t enough = largest(proposals_[row]), to_shrink = largest(proposals_[row_to_shrink(row)]);
+    follow(controllers_[i], std::max(enough, std::min(controllers_[i].target, to_shrink)));
   }
   expected_missed_ = kKeptOfDay * expected_missed_ + controllers_[chosen_].missed - kKeptOfDay * before;
   if (minutes_ % kChooseEvery == 0) choose();

@@ -257,6 +257,26 @@ TEST(Backtest, AChangeOfDirectionCostsAStartUpAndThreeMinutes) {
   EXPECT_GT(turns, 100);
 }
 
+TEST(Backtest, AFleetShrinksOnlyToWhatHalfItsAllowanceNeeds) {
+  constexpr double kAllowances[]{0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4};
+  constexpr double kToShrink[]{0.01, 0.01, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2};
+  std::vector<double> futures;
+  for (int i = 0; i < 16; ++i) futures.push_back(1.0 + 0.05 * i);
+  for (const std::uint32_t from : {1U, 40U}) {
+    const FleetSize size{from, 1, 64};
+    Backtest backtest{{.goal = 0.99, .lag = minutes{2}}};
+    for (int minute = 0; minute < 200; ++minute)
+      backtest.observe({1000, 800, 1000}, 1000, futures, curve(), {1000, 10, 10}, size);
+    const std::vector<Served> fleets = fleets_of(backtest);
+    for (std::size_t row = 0; row < 10; ++row) {
+      const double allowance = from == 1 ? kAllowances[row] : kToShrink[row];
+      const std::uint32_t expected = fleet_for(1000, futures, allowance, 0.99, curve(), size);
+      for (std::size_t hold = 0; hold < 6; ++hold)
+        EXPECT_EQ(fleets[6 * row + hold].target, expected) << from << " " << row << " " << hold;
+    }
+  }
+}
+
 TEST(Backtest, AFirstMinuteWithoutRequestsIsNoHistory) {
   Course course;
   const Controller first = course.backtest.first();

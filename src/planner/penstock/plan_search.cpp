@@ -137,18 +137,20 @@ class FleetSearch {
   }
 
   // Returns true if no objective misses more than is allowed over the futures.
-  [[nodiscard]] bool covers_futures(const Fleet& fleet, const TrialOutcome& best, const TrialOutcome& reachable) {
+  [[nodiscard]] bool covers_futures(const Fleet& fleet, const TrialOutcome& best, const TrialOutcome& reachable,
+                                    double part = 1.0) {
     if (goal_.futures.empty() || goal_.allowance >= 1.0) return true;
     const TrialOutcome mean = over_futures(fleet);
-    if (mean.targets.empty()) return mean.all.attainment() >= needed_over_futures(best.all, reachable.all, 0);
+    if (mean.targets.empty()) return mean.all.attainment() >= needed_over_futures(best.all, reachable.all, 0, part);
     for (std::size_t i = 0; i < mean.targets.size(); ++i)
-      if (mean.targets[i].attainment() < needed_over_futures(best.targets[i], reachable.targets[i], i)) return false;
+      if (mean.targets[i].attainment() < needed_over_futures(best.targets[i], reachable.targets[i], i, part))
+        return false;
     return true;
   }
 
-  [[nodiscard]] double needed_over_futures(const TrialCounts& best, const TrialCounts& reachable,
-                                           std::size_t objective) const {
-    const double allowed = goal_.allowance * (1.0 - goal_at(objective)) / std::max(kRounding, 1.0 - goal_at(0));
+  [[nodiscard]] double needed_over_futures(const TrialCounts& best, const TrialCounts& reachable, std::size_t objective,
+                                           double part) const {
+    const double allowed = part * goal_.allowance * (1.0 - goal_at(objective)) / std::max(kRounding, 1.0 - goal_at(0));
     return std::min(best.attainment() * (1.0 - std::min(1.0, allowed)), reachable.attainment()) - kRounding;
   }
 
@@ -203,13 +205,14 @@ class FleetSearch {
     const double doubts = replicas < there_is ? kDoubt : -kDoubt;
     const TrialOutcome outcome = judge(tried);
     const bool good = keeps_goals(outcome, share_of_misses, doubts);
-    const bool both = good && covers_futures(tried, best_, future_best_);
+    const double part = replicas < there_is ? kShrinkAllowance : 1.0;
+    const bool both = good && covers_futures(tried, best_, future_best_, part);
     if (!both && !exhausted_) {
       // The last failed trial is the one with one replica less.
       plan.bounds[pool] = bound_of(outcome, share_of_misses, doubts);
       if (good) {
         plan.bounds[pool].over_futures = over_futures(tried).all.attainment();
-        plan.bounds[pool].needed_over_futures = needed_over_futures(best_.all, future_best_.all, 0);
+        plan.bounds[pool].needed_over_futures = needed_over_futures(best_.all, future_best_.all, 0, part);
       }
     }
     return both;

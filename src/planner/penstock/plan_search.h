@@ -40,6 +40,10 @@ struct PlanGoal {
   void archive(core::StateArchive& state) { state.values_of(goals, growth, futures, allowance); }
 };
 
+// A fleet smaller than the current one may miss this part of the allowance: near the limit, the next change of the
+// traffic would take the smaller fleet back.
+inline constexpr double kShrinkAllowance = 0.5;
+
 // Why a pool of a plan is not one replica smaller: its attainment would be below the needed one, or else the attainment
 // over the futures. While a pool is minimised, the following ones are still large.
 struct PlanBound {
@@ -73,8 +77,8 @@ struct FleetPlan {
 
 // Tries fleets around `from` within the pools' bounds, in steps that double away from it and halve back. Each pool in
 // turn is minimised while the following ones are still large, and the error budget is divided between them. Between the
-// current fleet and another one, half a standard deviation of the misses favours the current one. Empty if the tick's
-// work is used up; the same search continues when it is called again.
+// current fleet and another one, half a standard deviation of the misses favours the current one, and so does
+// kShrinkAllowance. Empty if the tick's work is used up; the same search continues when it is called again.
 [[nodiscard]] std::optional<FleetPlan> search_plan(FleetOutcomes& outcomes,
                                                    const std::vector<signals::PoolObservation>& pools,
                                                    const Fleet& from, const PlanGoal& goal);
