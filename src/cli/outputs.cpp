@@ -9,6 +9,7 @@
 #include <cstring>
 #include <filesystem>
 #include <span>
+#include <type_traits>
 #include <utility>
 
 #include "cli/console.h"
@@ -28,14 +29,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
+template <class Report>
 struct Output {
   const std::string& path;
   const char* flag;
-  core::Result<std::string> (*render)(const report::Report&);
+  core::Result<std::string> (*render)(const Report&);
 };
 
-template <std::string (*text_of)(const report::Report&)>
-core::Result<std::string> rendered(const report::Report& report) {
+template <class Report, std::string (*text_of)(const Report&)>
+core::Result<std::string> rendered(const Report& report) {
   return text_of(report);
 }
 
@@ -43,59 +45,66 @@ core::Result<std::string> metrics_as_text(const report::Report& report) {
   return report::to_prometheus_text(std::span{report.metrics});
 }
 
-core::Result<std::string> as_database(const std::vector<decision::DecisionRecord>& records) {
-  auto store = connect::DecisionStore::in_memory();
-  if (!store) return tl::make_unexpected(store.error());
-  return store->append(records).and_then([&] { return store->bytes(); });
-}
-
-core::Result<std::string> decisions_as_lines(const report::Report& report) {
-  return report::to_decision_jsonl(report::decision_records(report.results, report.info.pools));
-}
-
-core::Result<std::string> decisions_as_database(const report::Report& report) {
-  return as_database(report::decision_records(report.results, report.info.pools));
+std::vector<decision::DecisionRecord> records_of(const report::Report& report) {
+  return report::decision_records(report.results, report.info.pools);
 }
 
 // The pools of all deployments have different names.
 std::vector<decision::DecisionRecord> records_of(const report::DeploymentsReport& report) {
   std::vector<decision::DecisionRecord> all;
   for (const report::DeploymentReport& deployment : report.deployments)
-    for (decision::DecisionRecord& record :
-         report::decision_records(deployment.report.results, deployment.report.info.pools))
-      all.push_back(std::move(record));
+    for (decision::DecisionRecord& record : records_of(deployment.report)) all.push_back(std::move(record));
   return all;
 }
 
-using Files = std::vector<std::pair<const std::string*, std::string>>;
+template <class Report>
+core::Result<std::string> decisions_as_lines(const Report& report) {
+  return report::to_decision_jsonl(records_of(report));
+}
 
-core::Result<void> write_all(const Files& files) {
+template <class Report>
+core::Result<std::string> decisions_as_database(const Report& report) {
+  auto store = connect::DecisionStore::in_memory();
+  if (!store) return tl::make_unexpected(store.error());
+  return store->append(records_of(report)).and_then([&] { return store->bytes(); });
+}
+
+constexpr std::string_view kDatabaseEnding = ".sqlite";
+
+template <class Report>
+std::vector<Output<Report>> outputs_of(const configuration::OutputOptions& options) {
+  std::vector<Output<Report>> all{
+      {options.json, "--json", rendered<Report, report::to_json>},
+      {options.csv, "--csv", rendered<Report, report::to_csv>},
+      {options.html, "--html", rendered<Report, report::to_html>},
+      {options.decision_log, "--decision-log",
+       options.decision_log.ends_with(kDatabaseEnding) ? decisions_as_database<Report> : decisions_as_lines<Report>}};
+  if constexpr (std::is_same_v<Report, report::Report>) all.push_back({options.metrics, "--metrics", metrics_as_text});
+  std::vector<Output<Report>> outputs;
+  for (const Output<Report>& output : all)
+    if (!output.path.empty()) outputs.push_back(output);
+  return outputs;
+}
+
+template <class Report>
+core::Result<void> write_all(const configuration::OutputOptions& options, const Report& report) {
+  std::vector<std::pair<const std::string*, std::string>> files;
+  for (const Output<Report>& each : outputs_of<Report>(options)) {
+    auto text = each.render(report);
+    if (!text) return tl::make_unexpected(text.error());
+    files.emplace_back(&each.path, *std::move(text));
+  }
   const InterruptLater all_or_nothing;
   for (const auto& [path, text] : files)
     if (auto written = report::write_file(*path, text); !written) return written;
   return {};
 }
 
-constexpr std::string_view kDatabaseEnding = ".sqlite";
-
-std::vector<Output> outputs_of(const configuration::OutputOptions& options) {
-  std::vector<Output> outputs;
-  for (const Output& output :
-       {Output{options.json, "--json", rendered<report::to_json>},
-        Output{options.csv, "--csv", rendered<report::to_csv>},
-        Output{options.html, "--html", rendered<report::to_html>},
-        Output{options.decision_log, "--decision-log",
-               options.decision_log.ends_with(kDatabaseEnding) ? decisions_as_database : decisions_as_lines},
-        Output{options.metrics, "--metrics", metrics_as_text}})
-    if (!output.path.empty()) outputs.push_back(output);
-  return outputs;
-}
-
 tl::unexpected<core::Error> cannot_write(const std::string& path, int error, std::string hint) {
   return core::environment_error(path, fmt::format("cannot write: {}", std::strerror(error)), std::move(hint));
 }
 
-core::Result<void> check(const Output& output, const std::vector<std::string>& inputs) {
+core::Result<void> check(const Output<report::Report>& output, const std::vector<std::string>& inputs) {
   if (output.path == report::kStandardOutput) return {};
   std::error_code error;
   for (const std::string& input : inputs)
@@ -175,7 +184,7 @@ core::Result<void> check_output_folder(const char* flag, const std::string& path
 }
 
 core::Result<void> check_outputs(const configuration::OutputOptions& output, const std::vector<std::string>& inputs) {
-  for (const Output& each : outputs_of(output))
+  for (const auto& each : outputs_of<report::Report>(output))
     if (auto checked = check(each, inputs); !checked) return checked;
   return check_decision_log(output.decision_log).and_then([&] { return check_report_folder(output.report_dir); });
 }
@@ -192,28 +201,12 @@ core::Result<void> check_report_interval(const configuration::OutputOptions& out
 }
 
 core::Result<void> write_outputs(const configuration::OutputOptions& output, const report::Report& report) {
-  Files files;
-  for (const Output& each : outputs_of(output)) {
-    auto text = each.render(report);
-    if (!text) return tl::make_unexpected(text.error());
-    files.emplace_back(&each.path, *std::move(text));
-  }
-  if (auto written = write_all(files); !written) return written;
+  if (auto written = write_all(output, report); !written) return written;
   return output.report_dir.empty() ? core::Result<void>{} : write_reports(output, report);
 }
 
 core::Result<void> write_outputs(const configuration::OutputOptions& output, const report::DeploymentsReport& report) {
-  Files files;
-  if (!output.json.empty()) files.emplace_back(&output.json, report::to_json(report));
-  if (!output.decision_log.empty()) {
-    const std::vector<decision::DecisionRecord> records = records_of(report);
-    core::Result<std::string> text = output.decision_log.ends_with(kDatabaseEnding)
-                                         ? as_database(records)
-                                         : core::Result<std::string>{report::to_decision_jsonl(records)};
-    if (!text) return tl::make_unexpected(text.error());
-    files.emplace_back(&output.decision_log, *std::move(text));
-  }
-  return write_all(files);
+  return write_all(output, report);
 }
 
 }  // namespace penstock::cli

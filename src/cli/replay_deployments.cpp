@@ -30,7 +30,7 @@ int run_deployments(DeploymentsRequest request) {
   if (request.quiet) return kGood;
   const std::string table = report::render_table(
       *report, {.colour = stdout_has_colour(), .width = terminal_width().value_or(report::kTableWidth)});
-  return print_page(table, {output.json, output.decision_log});
+  return print_page(table, {output.json, output.csv, output.html, output.decision_log});
 }
 
 }  // namespace penstock::cli

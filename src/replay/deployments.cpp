@@ -131,8 +131,6 @@ void check_deployments(const configuration::Configuration& made, options::Readin
       alone("policy", fmt::format("the policy {}", decision::name_without_settings(policy)));
   if (!made.frontier.empty()) alone("frontier", "a frontier of static fleets");
   const configuration::OutputOptions& output = made.output;
-  if (!output.csv.empty()) alone("csv", "a table in CSV");
-  if (!output.html.empty()) alone("html", "a report in HTML");
   if (!output.metrics.empty()) alone("metrics", "the file of metrics");
   if (!output.report_dir.empty() && reading.given("report_dir")) alone("report_dir", "a folder of reports");
 }

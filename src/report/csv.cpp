@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <concepts>
+#include <optional>
 
 #include "report/ranking.h"
 #include "report/token_cost.h"
@@ -59,8 +60,11 @@ class Row {
   std::string text_;
 };
 
-std::string row_of(const RunResult& result, std::string_view set, bool header) {
+// `deployment`: in the first column; without it there is no such column.
+std::string row_of(const RunResult& result, std::string_view set, bool header,
+                   std::optional<std::string_view> deployment = {}) {
   Row row{header};
+  if (deployment) row.add("deployment", *deployment);
   row.add("set", set);
   row.add("policy", result.policy);
   row.add("router", result.router);
@@ -107,6 +111,14 @@ std::string to_csv(const Report& report) {
   std::string text = row_of(RunResult{}, "", true);
   for (const RankedResult& ranked : rank(report.results)) text += row_of(*ranked.result, "policy", false);
   for (const RankedResult& ranked : rank(report.frontier)) text += row_of(*ranked.result, "frontier", false);
+  return text;
+}
+
+std::string to_csv(const DeploymentsReport& report) {
+  std::string text = row_of(RunResult{}, "", true, "");
+  for (const DeploymentReport& deployment : report.deployments)
+    for (const RankedResult& ranked : rank(deployment.report.results))
+      text += row_of(*ranked.result, "policy", false, deployment.name);
   return text;
 }
 

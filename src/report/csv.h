@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "report/deployments.h"
 #include "report/run_info.h"
 
 namespace penstock::report {
@@ -11,5 +12,8 @@ namespace penstock::report {
 // quoting and line ends of RFC 4180. Columns are named as in the JSON, `ttft_ms.p95` flattened to `ttft_p95_ms`. A
 // figure without a measurement is an empty cell.
 [[nodiscard]] std::string to_csv(const Report& report);
+
+// The same of each deployment in turn, with its name in a first column `deployment`.
+[[nodiscard]] std::string to_csv(const DeploymentsReport& report);
 
 }  // namespace penstock::report

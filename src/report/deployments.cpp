@@ -107,6 +107,20 @@ SharedTotals totals_of(const DeploymentsReport& report, std::size_t policy) {
   return sum;
 }
 
+std::string headline(const DeploymentsReport& report) {
+  const std::vector<std::size_t> order = best_first(report);
+  if (order.empty()) return "No policy was replayed.";
+  const SharedTotals best = totals_of(report, order.front());
+  std::string text =
+      fmt::format("{} has an SLO attainment of {} over {} requests of {} deployments at {} GPU-hours",
+                  report.policies[order.front()].policy, format_share(best.slo_attainment), format_count(best.requests),
+                  report.deployments.size(), format_quantity(best.gpu_hours));
+  if (order.size() == 1) return text + ".";
+  const SharedTotals next = totals_of(report, order[1]);
+  return text + fmt::format("; {} has {} at {}.", report.policies[order[1]].policy, format_share(next.slo_attainment),
+                            format_quantity(next.gpu_hours));
+}
+
 std::string render_table(const DeploymentsReport& report, const TableStyle& style) {
   std::string text;
   for (const DeploymentReport& deployment : report.deployments) {
@@ -138,8 +152,9 @@ std::string render_table(const DeploymentsReport& report, const TableStyle& styl
   return text;
 }
 
-std::string to_json(const DeploymentsReport& report) {
+nlohmann::ordered_json make_document(const DeploymentsReport& report, const DocumentOptions& options) {
   nlohmann::ordered_json json = {{"penstock", report.version},
+                                 {"headline", headline(report)},
                                  {"command", report.command},
                                  {"notes", report.notes},
                                  {"policies", nlohmann::ordered_json::array()},
@@ -150,12 +165,16 @@ std::string to_json(const DeploymentsReport& report) {
                                     {"model", deployment.model},
                                     {"priority", deployment.priority},
                                     {"weight", json_number(deployment.weight)}};
-    DocumentOptions options;
-    options.wall_speed = false;
     entry.update(make_document(deployment.report, options));
     json["deployments"].push_back(std::move(entry));
   }
-  return write_json(json, {}) + "\n";
+  return json;
+}
+
+std::string to_json(const DeploymentsReport& report) {
+  DocumentOptions options;
+  options.wall_speed = false;
+  return write_json(make_document(report, options), {}) + "\n";
 }
 
 }  // namespace penstock::report

@@ -47,6 +47,9 @@ struct SharedTotals {
 };
 [[nodiscard]] SharedTotals totals_of(const DeploymentsReport& report, std::size_t policy);
 
+// The best policy by the sums, and the second beside it.
+[[nodiscard]] std::string headline(const DeploymentsReport& report);
+
 // One row for each policy and deployment and one for their sum, the policies best first; then the peaks of the budget.
 // Ends with a newline.
 [[nodiscard]] std::string render_table(const DeploymentsReport& report, const TableStyle& style);

@@ -5,7 +5,9 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "report/csv.h"
 #include "report/format.h"
+#include "report/html.h"
 #include "report/json.h"
 #include "report/report_testing.h"
 
@@ -45,6 +47,10 @@ DeploymentsReport sample_deployments() {
                                           shared_result(300, 270, 1.5, {5, 1, 60.0, 0.25})};
   report.deployments[1].report.results = {shared_result(100, 70, 2.0, {6, 0, 0.0, 0.0}),
                                           shared_result(100, 90, 2.5, {4, 3, 720.0, 0.5})};
+  for (DeploymentReport& deployment : report.deployments) {
+    deployment.report.results[0].policy = "keda-tokens";
+    deployment.report.results[1].policy = "penstock";
+  }
   report.policies = {{"keda-tokens", false, 12, {{"GPUs", 12.0, 8.0}}}, {"penstock", true, 8, {{"GPUs", 8.0, 8.0}}}};
   report.notes = {"the budget limits the policy penstock only; the rules of others do not know it"};
   return report;
@@ -123,6 +129,38 @@ TEST(DeploymentsReport, JsonHasTheSumsAndAReportOfEachDeployment) {
       mail["results"][0]["budget_use"],
       nlohmann::json::parse(R"({"peak_gpus": 4, "limited_times": 3, "limited_s": 720.0, "withheld_gpu_hours": 0.5})"));
   EXPECT_FALSE(mail["results"][0].contains("simulated_requests_per_s")) << "equal runs give equal bytes";
+}
+
+TEST(DeploymentsReport, TheHeadlineComparesTheBestTwo) {
+  DeploymentsReport report = sample_deployments();
+  EXPECT_EQ(
+      headline(report),
+      "penstock has an SLO attainment of 90.0 % over 400 requests of 2 deployments at 4.00 GPU-hours; keda-tokens "
+      "has 87.5 % at 3.00.");
+  for (DeploymentReport& deployment : report.deployments) deployment.report.results.resize(1);
+  report.policies.resize(1);
+  EXPECT_EQ(headline(report),
+            "keda-tokens has an SLO attainment of 87.5 % over 400 requests of 2 deployments at 3.00 GPU-hours.");
+}
+
+TEST(DeploymentsReport, CsvNamesTheDeploymentOfEachRow) {
+  std::istringstream lines{to_csv(sample_deployments())};
+  std::vector<std::string> begins;
+  for (std::string line; std::getline(lines, line);) begins.push_back(line.substr(0, line.find(",,")));
+  EXPECT_EQ(begins.front().substr(0, 22), "deployment,set,policy,");
+  begins.erase(begins.begin());
+  EXPECT_EQ(begins, (std::vector<std::string>{"chat,policy,keda-tokens", "chat,policy,penstock", "mail,policy,penstock",
+                                              "mail,policy,keda-tokens"}));
+}
+
+TEST(DeploymentsReport, ThePageHasTheDocumentsOfAllDeploymentsAndTheTableWithoutScripts) {
+  const std::string page = to_html(sample_deployments());
+  EXPECT_NE(page.find("<title>Penstock replay: chat, mail</title>"), std::string::npos);
+  EXPECT_NE(page.find(R"("policies":[{"policy":"penstock")"), std::string::npos);
+  for (const char* name : {R"({"name":"chat","model":"chat-8b")", R"({"name":"mail","model":"mail-8b")"})
+    EXPECT_NE(page.find(name), std::string::npos) << name;
+  const std::string table = page.substr(page.find("<noscript>"), page.find("</noscript>") - page.find("<noscript>"));
+  EXPECT_NE(table.find("exceeds the budget"), std::string::npos) << table;
 }
 
 TEST(DeploymentsReport, AReplayOfOneDeploymentHasNoUseOfABudget) {

@@ -8,6 +8,7 @@
 
 #include "decision/decision.h"
 #include "decision/fields.h"
+#include "report/deployments.h"
 #include "report/run_info.h"
 
 namespace penstock::report {
@@ -26,6 +27,8 @@ struct DocumentOptions {
                                                    decision::Rendering rendering);
 // Figures without data (percentiles of no request) are null, never zero.
 [[nodiscard]] nlohmann::ordered_json make_document(const Report& report, const DocumentOptions& options);
+// The sums of the policies, best first, and `deployments` with the document of each.
+[[nodiscard]] nlohmann::ordered_json make_document(const DeploymentsReport& report, const DocumentOptions& options);
 
 struct JsonStyle {
   bool pretty = true;  // Two blanks per level; a short flat object or array of numbers is on one line.

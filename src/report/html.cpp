@@ -21,27 +21,35 @@ constexpr std::size_t kDecisionsMax = 2000;      // per policy; the page says ho
 constexpr std::size_t kDiagnosisBytesMax = 240;  // the decision log has all of it
 constexpr int kDigits = 5;
 
-std::string data_of(const Report& report) {
-  const DocumentOptions options{kSeriesPointsMax, kDecisionsMax, false, kDiagnosisBytesMax};
-  return escape_json(write_json(make_document(report, options), {false, kDigits}));
+std::string fill(std::string_view title, std::string_view headline, std::string_view table,
+                 const nlohmann::ordered_json& document) {
+  return fill_page(assets::page(), {{"title", escape_markup(printable(title))},
+                                    {"headline", escape_markup(printable(headline))},
+                                    {"table", escape_markup(table)},
+                                    {"style", std::string(assets::style())},
+                                    {"plotly", std::string(assets::plotly())},
+                                    {"data", escape_json(write_json(document, {false, kDigits}))},
+                                    {"scripts", std::string(assets::scripts())}});
 }
+
+constexpr DocumentOptions kShortened{kSeriesPointsMax, kDecisionsMax, false, kDiagnosisBytesMax};
 
 std::string plain_table(const Report& report) {
   Report without_speed = report;
   for (decision::RunResult& result : without_speed.results) result.simulated_requests_per_s = NAN;
-  return escape_markup(render_table(without_speed, {}));
+  return render_table(without_speed, {});
 }
 
 }  // namespace
 
 std::string to_html(const Report& report) {
-  return fill_page(assets::page(), {{"title", escape_markup(printable(report.info.workload))},
-                                    {"headline", escape_markup(printable(headline(report)))},
-                                    {"table", plain_table(report)},
-                                    {"style", std::string(assets::style())},
-                                    {"plotly", std::string(assets::plotly())},
-                                    {"data", data_of(report)},
-                                    {"scripts", std::string(assets::scripts())}});
+  return fill(report.info.workload, headline(report), plain_table(report), make_document(report, kShortened));
+}
+
+std::string to_html(const DeploymentsReport& report) {
+  std::string names;
+  for (const DeploymentReport& deployment : report.deployments) names += (names.empty() ? "" : ", ") + deployment.name;
+  return fill(names, headline(report), render_table(report, {}), make_document(report, kShortened));
 }
 
 }  // namespace penstock::report

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "report/deployments.h"
 #include "report/run_info.h"
 
 namespace penstock::report {
@@ -12,5 +13,9 @@ namespace penstock::report {
 // reach the page as text, and its content security policy lets no other script run. Without scripts the page shows the
 // terminal's table. Equal runs give equal bytes: the wall-clock speed is left out.
 [[nodiscard]] std::string to_html(const Report& report);
+
+// The same for several deployments: their sums, and the report of one of them, which `?deployment=NAME` in the address
+// of the page chooses.
+[[nodiscard]] std::string to_html(const DeploymentsReport& report);
 
 }  // namespace penstock::report

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "report/deployments.h"
 #include "report/run_info.h"
 
 namespace penstock::report::testing {
@@ -257,6 +258,23 @@ inline Report hostile_report() {
     for (auto& note : *notes) note.pool = note.diagnosis = kHostileName;
   report.results.push_back(std::move(told));
   return report;
+}
+
+// The same report for two deployments, one of them with a hostile name.
+inline DeploymentsReport two_deployments() {
+  DeploymentsReport made;
+  made.version = "0.1.0";
+  made.command = "penstock replay --config deployments.yaml";
+  for (const char* name : {"chat", kHostileName}) {
+    made.deployments.push_back({name, name, 0, 1.0, sample_report(60)});
+    for (decision::RunResult& result : made.deployments.back().report.results) {
+      result.budget_use = {.peak_gpus = 8, .limited_times = 3, .limited_s = 90.0};
+      result.targets = {{"general", {}, 0.99, 100, 90, 90, 90}};
+    }
+  }
+  for (const decision::RunResult& result : made.deployments.front().report.results)
+    made.policies.push_back({result.policy, result.policy == "kpa", 12, {{"GPUs", 12.0, 16.0}}});
+  return made;
 }
 
 // A report whose best policy diagnoses, forecasts and stands in a phase of its rollout.

@@ -55,6 +55,7 @@ int main(int argc, char** argv) {
       {"diagnosed", report::to_html(report::testing::diagnosed_report())},
       {"targeted", report::to_html(report::testing::targeted_report())},
       {"empty", report::to_html(empty)},
+      {"deployments", report::to_html(report::testing::two_deployments())},
       {"load", load_page()}};
   for (const auto& [name, page] : pages) {
     const auto written = report::write_file(folder + "/" + name + ".html", page);

@@ -21,11 +21,11 @@ ARGUMENTS = argparse.Namespace()
 class Page:
     """What a page came to: its document once its scripts ran, and what they complained of."""
 
-    def __init__(self, path, folder):
+    def __init__(self, path, folder, address=""):
         done = subprocess.run(
             [ARGUMENTS.chromium, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
              "--enable-logging=stderr", "--v=0", f"--user-data-dir={folder}/profile", "--host-resolver-rules=MAP * ~NOTFOUND",
-             "--window-size=1280,2400", "--virtual-time-budget=10000", "--dump-dom", path.as_uri()],
+             "--window-size=1280,2400", "--virtual-time-budget=10000", "--dump-dom", path.as_uri() + address],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=100, check=True)
         self.document = done.stdout.decode("utf-8", "replace")
         log = done.stderr.decode("utf-8", "replace")
@@ -64,15 +64,15 @@ class ReportTest(unittest.TestCase):
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory()
         subprocess.run([ARGUMENTS.sample, cls.folder.name], check=True)
-        cls.pages = {name: cls.open(name) for name in ("sample", "hostile", "diagnosed", "targeted", "empty", "load")}
+        cls.pages = {name: cls.open(name) for name in ("sample", "hostile", "diagnosed", "targeted", "empty", "load", "deployments")}
 
     @classmethod
     def tearDownClass(cls):
         cls.folder.cleanup()
 
     @classmethod
-    def open(cls, name):
-        return Page(Path(cls.folder.name, f"{name}.html"), cls.folder.name)
+    def open(cls, name, address=""):
+        return Page(Path(cls.folder.name, f"{name}.html"), cls.folder.name, address)
 
     def test_a_failing_script_is_detected(self):
         path = Path(self.folder.name, "broken.html")
@@ -91,7 +91,7 @@ class ReportTest(unittest.TestCase):
 
     def test_policies_decisions_and_segments_are_listed(self):
         page = self.pages["sample"]
-        for heading in ("Policies, best first", ">Decisions<"):
+        for heading in ("Policies, best first", 'id="decisions-title">Decisions<'):
             self.assertGreater(page.rows(heading), 2, heading)
         self.assertIn("prompt tokens", page.body())
         self.assertIn("tenant", page.body())
@@ -133,6 +133,22 @@ class ReportTest(unittest.TestCase):
             self.assertIn(text, table.replace("&nbsp;", "\u00a0"), text)
         self.assertIn('<div id="targets" hidden', self.pages["sample"].body())
         self.assertNotIn('<div id="targets" hidden', self.pages["targeted"].body())
+
+    def test_each_of_several_deployments_has_its_report(self):
+        first = self.pages["deployments"]
+        table = first.body().split('id="deployment-table"', 1)[1].split("</table>", 1)[0]
+        policies = len(re.findall(r'<tr class="sum">', table))
+        self.assertGreater(policies, 1)
+        self.assertEqual(len(re.findall(r"<tr\b", table)), 1 + 3 * policies)
+        for text in ("90.0\u00a0%", "limited for 1\u00a0min 30\u00a0s, 3 times", "peak of 12 of 16 GPUs"):
+            self.assertIn(f">{text}<", table.replace("&nbsp;", "\u00a0"), text)
+        self.assertRegex(first.body(), r'aria-current="page">chat</a>')
+        address = html.unescape(re.search(r'<a href="([^"#]*)[^"]*">&lt;/script', first.body()).group(1))
+        second = self.open("deployments", address)
+        self.assertEqual(second.complaints, [])
+        self.assertRegex(second.body(), r'aria-current="page">&lt;/script')
+        self.assertNotIn("<img", second.body())
+        self.assertIn('id="deployments" aria-labelledby="deployments-title" hidden', self.pages["sample"].body())
 
     def test_a_load_run_has_its_charts_tables_and_failures(self):
         body = self.pages["load"].body().replace("&nbsp;", "\u00a0")

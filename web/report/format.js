@@ -1,7 +1,11 @@
 'use strict';
 // The data, and what Plotly needs of names and colours.
 
-const report = JSON.parse(document.getElementById('report-data').textContent);
+const data = JSON.parse(document.getElementById('report-data').textContent);
+// Of several deployments, the page shows the one that its address names, or the first.
+const several = data.deployments ?? [];
+const named = new URLSearchParams(location.search).get('deployment');
+const report = several.find(each => each.name === named) ?? several[0] ?? data;
 
 // Plotly reads tags and entities in its labels.
 const plain = text => String(text).replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');

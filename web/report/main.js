@@ -59,6 +59,7 @@ function renderDecisionFilter() {
 }
 
 function renderAll() {
+  renderDeployments();
   renderSummary();
   renderChips();
   renderCards();

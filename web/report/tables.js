@@ -264,7 +264,7 @@ function renderReplayed() {
   ];
   document.getElementById('options').replaceChildren(
     ...facts.filter(([, text]) => text).flatMap(([name, text]) => [make('dt', {}, name), make('dd', {}, text)]));
-  document.getElementById('headline').textContent = unbroken(report.headline);
+  document.getElementById('headline').textContent = unbroken(data.headline);
   const answer = document.getElementById('answer');
   answer.hidden = !report.answer;
   answer.textContent = unbroken(report.answer?.text ?? '');
@@ -287,6 +287,10 @@ function renderReplayed() {
   document.getElementById('notes').replaceChildren(...notes.map(note => make('p', {}, note)));
   document.getElementById('made').textContent = `Penstock ${report.penstock}`;
   document.getElementById('facts').textContent =
-    `${workload.name} · ${count(workload.requests)} requests in ${seconds(workload.duration_s)} · ` +
-    `seed ${options.seed}`;
+    several.length ? `${several.length} deployments: ${several.map(each => each.name).join(', ')}` : runFacts();
+}
+
+function runFacts() {
+  const {workload, options} = report;
+  return `${workload.name} · ${count(workload.requests)} requests in ${seconds(workload.duration_s)} · seed ${options.seed}`;
 }
