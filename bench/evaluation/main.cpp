@@ -12,6 +12,8 @@
 #include <cstring>
 #include <ctime>
 #include <filesystem>
+#include <future>
+#include <mutex>
 
 #include "cli/commands.h"
 #include "cli/console.h"
@@ -98,66 +100,82 @@ core::Result<void> make_folder(const fs::path& folder) {
   return {};
 }
 
-// Says on the terminal what each part took.
-class PartTimer {
+// Shows on the terminal what is done. Two threads share it; the progress is that of the traces until they are done.
+class Terminal {
  public:
-  explicit PartTimer(cli::ProgressBar& bar) : bar_(bar) {}
-
-  static double process_cpu_s() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
-
+  void show_traces(const replay::TaskProgress& progress) {
+    const std::lock_guard guard{mutex_};
+    bar_.show(progress);
+  }
+  void show_studies(const replay::TaskProgress& progress) {
+    const std::lock_guard guard{mutex_};
+    if (traces_done_) bar_.show(progress);
+  }
+  void traces_done() {
+    const std::lock_guard guard{mutex_};
+    traces_done_ = true;
+  }
   void part_done(std::string_view part) {
-    const Clock::time_point now = Clock::now();
-    const double cpu_s = process_cpu_s();
+    const std::lock_guard guard{mutex_};
     bar_.erase();
-    fmt::print(stderr, "{:<24} {:5.0f} s {:7.0f} CPU s; since the start {:5.0f} s\n", part, seconds(now - part_began_),
-               cpu_s - cpu_before_s_, seconds(now - began_));
-    part_began_ = now;
-    cpu_before_s_ = cpu_s;
+    const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - began_;
+    fmt::print(stderr, "{:<24} done after {:5.0f} s\n", part, passed.count());
   }
 
  private:
-  using Clock = std::chrono::steady_clock;
-  static double seconds(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
-
-  cli::ProgressBar& bar_;
-  Clock::time_point began_ = Clock::now(), part_began_ = began_;
-  double cpu_before_s_ = 0.0;
+  std::mutex mutex_;
+  bool traces_done_ = false;
+  cli::ProgressBar bar_{cli::stderr_is_terminal()};
+  std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
 };
 
-core::Result<Evaluation> evaluate(const Request& request) {
-  Evaluation evaluation;
-  evaluation.command = request.command;
-  evaluation.quick = request.scope.quick;
-  cli::ProgressBar bar{cli::stderr_is_terminal()};
-  const ShowProgress show = [&](const replay::TaskProgress& progress) { bar.show(progress); };
-  PartTimer timer{bar};
+core::Result<void> evaluate_traces(const Request& request, Terminal& terminal, Evaluation& evaluation) {
+  const ShowProgress show = [&](const replay::TaskProgress& progress) { terminal.show_traces(progress); };
   for (const EvaluationTrace& trace : evaluation_traces()) {
     if (!request.wants(trace.name)) continue;
     auto evaluated = evaluate_trace(trace, request.scope, show);
     if (!evaluated) return tl::make_unexpected(evaluated.error());
     evaluation.traces.push_back(*std::move(evaluated));
-    timer.part_done(trace.name);
+    terminal.part_done(trace.name);
   }
-  if (auto done = run_transfers(evaluation.traces, request.scope, show); !done)
-    return tl::make_unexpected(done.error());
-  timer.part_done("settings of other traces");
-  if (request.wants(kSeeds)) {
-    if (auto done = run_seeds(evaluation.traces, request.scope, show); !done) return tl::make_unexpected(done.error());
-    timer.part_done(kSeeds);
-  }
+  if (auto done = run_transfers(evaluation.traces, request.scope, show); !done) return done;
+  terminal.part_done("settings of other traces");
+  if (!request.wants(kSeeds)) return {};
+  if (auto done = run_seeds(evaluation.traces, request.scope, show); !done) return done;
+  terminal.part_done(kSeeds);
+  return {};
+}
+
+core::Result<void> evaluate_studies(const Request& request, Terminal& terminal, Evaluation& evaluation) {
+  const ShowProgress show = [&](const replay::TaskProgress& progress) { terminal.show_studies(progress); };
   if (request.wants(kAblation)) {
     auto ablations = evaluate_ablations(request.scope, show);
     if (!ablations) return tl::make_unexpected(ablations.error());
     evaluation.ablations = *std::move(ablations);
-    timer.part_done(kAblation);
+    terminal.part_done(kAblation);
   }
-  if (request.wants(kRobustness)) {
-    auto scenarios = evaluate_scenarios(evaluation_scenarios(request.scope.quick), request.scope, show);
-    if (!scenarios) return tl::make_unexpected(scenarios.error());
-    evaluation.scenarios = *std::move(scenarios);
-    timer.part_done(kRobustness);
-  }
-  evaluation.cpu_s = PartTimer::process_cpu_s();
+  if (!request.wants(kRobustness)) return {};
+  auto scenarios = evaluate_scenarios(evaluation_scenarios(request.scope.quick), request.scope, show);
+  if (!scenarios) return tl::make_unexpected(scenarios.error());
+  evaluation.scenarios = *std::move(scenarios);
+  terminal.part_done(kRobustness);
+  return {};
+}
+
+// The runs of a sweep follow one another, so that a trace alone leaves cores idle. The studies need no result of the
+// traces and fill them.
+core::Result<Evaluation> evaluate(const Request& request) {
+  Evaluation evaluation;
+  evaluation.command = request.command;
+  evaluation.quick = request.scope.quick;
+  Terminal terminal;
+  auto studies = std::async(std::launch::async, [&] { return evaluate_studies(request, terminal, evaluation); });
+  const auto traces = evaluate_traces(request, terminal, evaluation);
+  terminal.traces_done();
+  const auto studied = studies.get();
+  if (!traces) return tl::make_unexpected(traces.error());
+  if (!studied) return tl::make_unexpected(studied.error());
+  evaluation.cpu_s = static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
   return evaluation;
 }
 
