@@ -111,6 +111,9 @@ class DeploymentChecker {
     }
     // Lists that all share may come after the deployments in the file.
     if (!reading_.given(path + ".slo.segments")) deployment.run.slo_segments = made_.run.slo_segments;
+    if (made_.run.dispatch)
+      signals::add_deferred_segment(deployment.run.slo_segments, deployment.run.slo_goal,
+                                    made_.run.dispatch->batch.completion_window);
     if (!reading_.given(path + ".planner.schedules")) deployment.planner.schedules = made_.planner.schedules;
     deployment.run.faults.events = made_.run.faults.events;
     Configuration alone = of_deployment(made_, index);

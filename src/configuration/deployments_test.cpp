@@ -90,6 +90,22 @@ TEST(Deployments, HaveTheListsThatAllShareWhereverTheseAre) {
   EXPECT_EQ(shared.deployments[1].run.slo_segments[0].name, "own");
 }
 
+TEST(Deployments, EachHasASegmentOfDeferredRequests) {
+  const Configuration made = loaded(
+      "classes: {batch: {completion_window: 10m}}\n"
+      "deployments: [{name: a, model: x}, {name: b, model: y, slo: {goal: 0.95, segments: [{name: vip, tenant: "
+      "t}]}}]\n");
+  ASSERT_EQ(made.deployments[0].run.slo_segments.size(), 1U);
+  ASSERT_EQ(made.deployments[1].run.slo_segments.size(), 2U);
+  EXPECT_EQ(made.deployments[1].run.slo_segments[0].name, "vip");
+  for (const DeploymentSetup& deployment : made.deployments) {
+    const signals::SegmentSlo& deferred = deployment.run.slo_segments.back();
+    EXPECT_EQ(deferred.name, "batch");
+    EXPECT_EQ(deferred.target.ttft, std::chrono::minutes{10});
+  }
+  EXPECT_EQ(made.deployments[1].run.slo_segments.back().goal, 0.95);
+}
+
 TEST(Deployments, TheGatewayJudgesRequestsByTheSloOfTheirModel) {
   const Configuration made = loaded(
       "slo: {ttft: 3s}\ndeployments:\n"
