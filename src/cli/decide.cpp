@@ -27,6 +27,7 @@ constexpr std::size_t kWarningsMax = 20;  // Of one run, on standard error.
 
 struct DecideOptions {
   std::string policy{configuration::kPenstock};
+  std::string deployment;
 };
 
 options::Table decide_table(DecideOptions& made) {
@@ -34,7 +35,25 @@ options::Table decide_table(DecideOptions& made) {
   table.group("Policy");
   table.add({"", "--policy", "autoscaling policy, as `penstock replay` takes it"}, options::text(made.policy))
       .placeholder("NAME");
+  table.add({"", "--deployment", "deployment to decide for, if the file has several"}, options::text(made.deployment))
+      .placeholder("NAME");
   return table;
+}
+
+// Leaves the deployment of that name, whose pools have their names in logs then.
+core::Result<void> choose_deployment(configuration::Configuration& made, const std::string& name) {
+  if (made.deployments.empty() && name.empty()) return {};
+  if (made.deployments.empty())
+    return core::invalid_input("--deployment", "has no effect without deployments", "leave it out");
+  std::vector<std::string_view> names;
+  for (const configuration::DeploymentSetup& deployment : made.deployments) names.push_back(deployment.name);
+  const auto found = std::find(names.begin(), names.end(), name);
+  if (found == names.end())
+    return core::invalid_input(
+        "--deployment", name.empty() ? "is needed, because the file has several" : options::quote(name) + " is none",
+        "the deployments are " + options::choices(names));
+  made = configuration::configurations_of(made)[static_cast<std::size_t>(found - names.begin())];
+  return {};
 }
 
 Usage decide_usage(const options::Table& own, const options::Table& table) {
@@ -186,10 +205,8 @@ int decide(const Arguments& arguments) {
   if (const auto flags = read_flags(own, *parsed); !flags) return flags.error();
   auto loaded = configuration::load(made, table, *source);
   if (!loaded) return report_error(loaded.error());
-  if (!made.deployments.empty())
-    loaded->report("deployments", "`penstock decide` decides for one deployment at a time",
-                   "give its values at the top of a file of its own");
   if (!loaded->good()) return report_error(loaded->problems());
+  if (const auto chosen = choose_deployment(made, decide.deployment); !chosen) return report_error(chosen.error());
   const auto run = replay::make_run_options(made.run);
   if (!run) return report_input_error(run.error());
   const auto policy = make_policy(decide.policy, made, *run);

@@ -137,7 +137,7 @@ void DecisionStream::add_items(const ObservedRequest& request, std::vector<Traff
   if (is_new) {
     known->number = ++next_request_;
     TrafficItem item = item_of(TrafficItem::Kind::kArrival, known->number, request.arrival);
-    item.model = request.model;
+    item.model = request.model.empty() ? options_.model : request.model;
     item.traffic_class = request.traffic_class;
     item.tenant = request.tenant;
     item.input_tokens = request.prompt_tokens;

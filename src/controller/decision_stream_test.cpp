@@ -100,6 +100,19 @@ TEST(DecisionStream, BetweenTheTicksOfThePolicyTheDecisionInForceIsTheAnswer) {
   EXPECT_EQ(world.record(world.take(10)).target, 6U);
 }
 
+TEST(DecisionStream, ARequestWithoutAModelIsForThatOfTheFleet) {
+  Recorder policy;
+  DecisionStreamOptions made = options();
+  made.model = "chat-8b";
+  DecisionStream stream{policy, made};
+  static_cast<void>(stream.answer(
+      R"({"at_s": 5, "pools": [{"ready": 2}], "requests": [{"arrival_s": 1, "prompt_tokens": 1},
+          {"arrival_s": 2, "prompt_tokens": 20, "model": "chat-8b"},
+          {"arrival_s": 3, "prompt_tokens": 300, "model": "mail-8b"}]})",
+      1));
+  EXPECT_EQ(policy.last.pools[0].last_minute.input_tokens, 21U);
+}
+
 TEST(DecisionStream, RequestsBecomeWindowsAndRecentRequests) {
   World world;
   static_cast<void>(world.take(5, R"("ready": 2)", R"([{"id": 1, "arrival_s": 1, "prompt_tokens": 800, "blocks": [4]},

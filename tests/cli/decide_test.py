@@ -94,6 +94,19 @@ class Decide(CliTest):
         done = self.run_program("decide", "observations.jsonl", "--config", "p.yaml", "--policy", "penstock:goal=0.999")
         self.assertEqual(max(json.loads(line)["target"] for line in done.stdout.splitlines()), 3)
 
+    def test_decides_for_one_of_several_deployments(self):
+        self.write("two.yaml", "planner: {tick_interval: 5s}\ndeployments:\n"
+                               "  - {name: chat, model: a, max_replicas: 8}\n  - {name: mail, model: b, max_replicas: 4}\n")
+        self.write("observations.jsonl", rising_load())
+        done = self.run_program("decide", "observations.jsonl", "--config", "two.yaml", "--deployment", "mail", "--start-up", "30s")
+        of_mail = [json.loads(line) for line in done.stdout.splitlines()]
+        self.assertEqual({record["pool"] for record in of_mail}, {"mail"})
+        self.assertEqual(max(record["target"] for record in of_mail), 4)
+        self.assert_refused("decide", "--config", "two.yaml", says="--deployment: is needed, because the file has several; "
+                                                                    "the deployments are chat or mail")
+        self.assert_refused("decide", "--config", "two.yaml", "--deployment", "x", says="'x' is none")
+        self.assert_refused("decide", "--deployment", "x", says="has no effect without deployments")
+
     def test_what_cannot_be_decided_is_refused_at_once(self):
         for policy in ("all", "clairvoyant", "schedule:x.csv"):
             self.assert_refused("decide", "--policy", policy, says="is for `penstock replay` only; name one policy")
