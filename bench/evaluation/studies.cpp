@@ -38,6 +38,7 @@ constexpr std::array kAblations{
     Ablation{.name = "router of the gateway", .flags = "--router live"},
     Ablation{.name = "router round-robin", .flags = "--router round-robin"},
     Ablation{.name = "pools in a fixed ratio", .flags = "--phase load", .only_on = kPools},
+    Ablation{.name = "replicas change their role", .flags = "--switch-time 20s", .only_on = kPools},
 };
 
 Run named(Run run, std::optional<double> setting, const CpuTimer& timer) {
