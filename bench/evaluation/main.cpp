@@ -12,7 +12,7 @@
 #include <cstring>
 #include <ctime>
 #include <filesystem>
-#include <future>
+#include <functional>
 #include <mutex>
 
 #include "cli/commands.h"
@@ -34,6 +34,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kRobustness = "robustness", kAblation = "ablation", kSeeds = "seeds";
 constexpr std::uint32_t kJobsMax = 1024;
+constexpr std::uint32_t kPartsAtOnce = 2;
 
 struct Request {
   EvaluationScope scope;
@@ -100,20 +101,12 @@ core::Result<void> make_folder(const fs::path& folder) {
   return {};
 }
 
-// Shows on the terminal what is done. Two threads share it; the progress is that of the traces until they are done.
+// Shows on the terminal what is done. Its calls may come from several threads.
 class Terminal {
  public:
-  void show_traces(const replay::TaskProgress& progress) {
+  void show(const replay::TaskProgress& progress) {
     const std::lock_guard guard{mutex_};
     bar_.show(progress);
-  }
-  void show_studies(const replay::TaskProgress& progress) {
-    const std::lock_guard guard{mutex_};
-    if (traces_done_) bar_.show(progress);
-  }
-  void traces_done() {
-    const std::lock_guard guard{mutex_};
-    traces_done_ = true;
   }
   void part_done(std::string_view part) {
     const std::lock_guard guard{mutex_};
@@ -124,57 +117,62 @@ class Terminal {
 
  private:
   std::mutex mutex_;
-  bool traces_done_ = false;
   cli::ProgressBar bar_{cli::stderr_is_terminal()};
   std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
 };
 
-core::Result<void> evaluate_traces(const Request& request, Terminal& terminal, Evaluation& evaluation) {
-  const ShowProgress show = [&](const replay::TaskProgress& progress) { terminal.show_traces(progress); };
-  for (const EvaluationTrace& trace : evaluation_traces()) {
-    if (!request.wants(trace.name)) continue;
-    auto evaluated = evaluate_trace(trace, request.scope, show);
-    if (!evaluated) return tl::make_unexpected(evaluated.error());
-    evaluation.traces.push_back(*std::move(evaluated));
-    terminal.part_done(trace.name);
-  }
-  if (auto done = run_transfers(evaluation.traces, request.scope, show); !done) return done;
-  terminal.part_done("settings of other traces");
-  if (!request.wants(kSeeds)) return {};
-  if (auto done = run_seeds(evaluation.traces, request.scope, show); !done) return done;
-  terminal.part_done(kSeeds);
-  return {};
+// Adds to `tasks` what `evaluate` does for a part, which it stores in `into`.
+template <class Into, class Evaluate>
+void add_part(std::vector<replay::Task>& tasks, std::string_view name, double weight, Into& into, Terminal& terminal,
+              Evaluate evaluate) {
+  tasks.push_back(
+      {std::string{name}, weight, [name, &into, &terminal, evaluate](const std::function<void(double)>& progress) {
+         auto made = evaluate([&](const replay::TaskProgress& inner) { progress(inner.share_done); });
+         if (!made) return core::Result<void>{tl::make_unexpected(made.error())};
+         into = *std::move(made);
+         terminal.part_done(name);
+         return core::Result<void>{};
+       }});
 }
 
-core::Result<void> evaluate_studies(const Request& request, Terminal& terminal, Evaluation& evaluation) {
-  const ShowProgress show = [&](const replay::TaskProgress& progress) { terminal.show_studies(progress); };
-  if (request.wants(kAblation)) {
-    auto ablations = evaluate_ablations(request.scope, show);
-    if (!ablations) return tl::make_unexpected(ablations.error());
-    evaluation.ablations = *std::move(ablations);
-    terminal.part_done(kAblation);
-  }
-  if (!request.wants(kRobustness)) return {};
-  auto scenarios = evaluate_scenarios(evaluation_scenarios(request.scope.quick), request.scope, show);
-  if (!scenarios) return tl::make_unexpected(scenarios.error());
-  evaluation.scenarios = *std::move(scenarios);
-  terminal.part_done(kRobustness);
-  return {};
+// The traces, and the studies that need no result of them. The runs of a sweep follow one another, so that a part alone
+// leaves cores idle: two parts run at once, the longest first.
+core::Result<void> evaluate_parts(const Request& request, Terminal& terminal, Evaluation& evaluation) {
+  std::vector<const EvaluationTrace*> traces;
+  for (const EvaluationTrace& trace : evaluation_traces())
+    if (request.wants(trace.name)) traces.push_back(&trace);
+  evaluation.traces.resize(traces.size());
+  const EvaluationScope& scope = request.scope;
+  std::vector<replay::Task> tasks;
+  for (std::size_t i = 0; i < traces.size(); ++i)
+    add_part(tasks, traces[i]->name, traces[i]->day_long ? 10.0 : 2.0, evaluation.traces[i], terminal,
+             [&scope, trace = traces[i]](const ShowProgress& show) { return evaluate_trace(*trace, scope, show); });
+  if (request.wants(kAblation))
+    add_part(tasks, kAblation, 9.0, evaluation.ablations, terminal,
+             [&scope](const ShowProgress& show) { return evaluate_ablations(scope, show); });
+  if (request.wants(kRobustness))
+    add_part(tasks, kRobustness, 4.0, evaluation.scenarios, terminal, [&scope](const ShowProgress& show) {
+      return evaluate_scenarios(evaluation_scenarios(scope.quick), scope, show);
+    });
+  std::stable_sort(tasks.begin(), tasks.end(), [](const auto& a, const auto& b) { return a.weight > b.weight; });
+  return replay::run_tasks(tasks, scope.jobs == 1 ? 1 : kPartsAtOnce,
+                           [&](const replay::TaskProgress& progress) { terminal.show(progress); });
 }
 
-// The runs of a sweep follow one another, so that a trace alone leaves cores idle. The studies need no result of the
-// traces and fill them.
 core::Result<Evaluation> evaluate(const Request& request) {
   Evaluation evaluation;
   evaluation.command = request.command;
   evaluation.quick = request.scope.quick;
   Terminal terminal;
-  auto studies = std::async(std::launch::async, [&] { return evaluate_studies(request, terminal, evaluation); });
-  const auto traces = evaluate_traces(request, terminal, evaluation);
-  terminal.traces_done();
-  const auto studied = studies.get();
-  if (!traces) return tl::make_unexpected(traces.error());
-  if (!studied) return tl::make_unexpected(studied.error());
+  if (auto done = evaluate_parts(request, terminal, evaluation); !done) return tl::make_unexpected(done.error());
+  const ShowProgress show = [&](const replay::TaskProgress& progress) { terminal.show(progress); };
+  if (auto done = run_transfers(evaluation.traces, request.scope, show); !done)
+    return tl::make_unexpected(done.error());
+  terminal.part_done("settings of other traces");
+  if (request.wants(kSeeds)) {
+    if (auto done = run_seeds(evaluation.traces, request.scope, show); !done) return tl::make_unexpected(done.error());
+    terminal.part_done(kSeeds);
+  }
   evaluation.cpu_s = static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
   return evaluation;
 }
