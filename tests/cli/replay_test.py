@@ -3,6 +3,7 @@
 
 import csv
 import io
+import json
 import re
 import signal
 import subprocess
@@ -285,6 +286,15 @@ class Deployments(CliTest):
         for name in ("chat", "mail", "all"):
             self.assertRegex(done.stdout, rf"(?m)^penstock +{name} ")
 
+    def test_the_page_and_the_csv_have_all_deployments(self):
+        self.write("p.yaml", TWO)
+        self.run_program("replay", "--config", "p.yaml", "--policy", "static", "--html", "out.html", "--csv", "out.csv")
+        header, *rows = (self.folder / "out.csv").read_text().splitlines()
+        self.assertTrue(header.startswith("deployment,set,policy,"))
+        self.assertEqual([row.split(",")[0] for row in rows], ["chat", "mail"])
+        data = re.search(r'id="report-data">(.*?)</script>', (self.folder / "out.html").read_text(), re.S).group(1)
+        self.assertEqual([each["name"] for each in json.loads(data)["deployments"]], ["chat", "mail"])
+
     def test_a_short_budget_limits_penstock_and_explain_says_so(self):
         self.write("p.yaml", TWO)
         done = self.run_program("replay", "--config", "p.yaml", "--json", "out.json", "--decision-log", "log.jsonl")
@@ -311,13 +321,12 @@ class Deployments(CliTest):
 
     def test_what_takes_one_deployment_is_refused_with_its_line(self):
         self.write("p.yaml", TWO)
-        self.assert_refused("replay", "--config", "p.yaml", "--html", "x.html",
-                            says="--html: a report in HTML takes one deployment, there are 2")
+        self.assert_refused("replay", "--config", "p.yaml", "--metrics", "x.txt",
+                            says="--metrics: the file of metrics takes one deployment, there are 2")
         self.assert_refused("replay", "--config", "p.yaml", "--policy", "clairvoyant",
                             says="--policy: the policy clairvoyant takes one deployment, there are 2")
         self.assert_refused("replay", "--config", "p.yaml", "--emit", "keda", says="--emit: takes one deployment")
-        self.assert_refused("decide", "--config", "p.yaml",
-                            says="p.yaml:7:3: deployments: `penstock decide` decides for one deployment at a time")
+        self.assert_refused("decide", "--config", "p.yaml", says="--deployment: is needed, because the file has several")
         self.write("q.yaml", "deployments:\n  - {name: chat, model: a, trace: built-in}\n  - {name: mail, model: b}\n")
         self.assert_refused("replay", "--config", "q.yaml", says="q.yaml:3:5: deployments[1]: needs the key trace; name a file")
         self.write("q.yaml", "deployments:\n  - {name: chat, model: a, trace: gone.csv}\n  - {name: mail, model: b, trace: built-in}\n")
