@@ -59,7 +59,6 @@ function renderDecisionFilter() {
 }
 
 function renderAll() {
-  renderDeployments();
   renderSummary();
   renderChips();
   renderCards();
@@ -198,6 +197,7 @@ function start() {
     ? 'Up and to the left is better. A policy above the dotted line beats every static fleet with the same GPU-hours. Select a point to see that policy.'
     : 'Up and to the left is better. Select a point to see that policy.';
   renderReplayed();
+  renderDeployments();
   listen();
   renderAll();
   document.documentElement.dataset.ready = 'true';
