@@ -111,7 +111,7 @@ std::optional<std::uint32_t> Engine::cancel(std::uint32_t request, core::Instant
   }
   if (in_pass_) cut_run(now);  // Waiting requests may have space at the next boundary.
   if (sequence.phase != Phase::kWaiting) {
-    sequence.request.request = SequenceTable::kNoRequest;
+    sequences_.cancel(slot);
     cancelled_.push_back(slot);
     // Between two iterations sequences run only while the engine hangs.
     if (!in_pass_) abort_cancelled();

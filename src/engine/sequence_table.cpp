@@ -1,7 +1,5 @@
 #include "engine/sequence_table.h"
 
-#include <algorithm>
-
 #include "core/result.h"
 
 namespace penstock::engine {
@@ -26,14 +24,18 @@ SequenceTable::Slot SequenceTable::add(const EngineRequest& request, core::Insta
   sequence.submitted = now;
   sequence.last_token_at = now;
   sequence.serial = next_serial_++;
+  slots_[request.request] = slot;
   return slot;
 }
 
 SequenceTable::Slot SequenceTable::find(std::uint32_t request) const {
-  const auto found = std::find_if(sequences_.begin(), sequences_.end(), [&](const Sequence& sequence) {
-    return sequence.phase != SequencePhase::kFree && sequence.request.request == request;
-  });
-  return found == sequences_.end() ? kNoSlot : slot_of(*found);
+  const auto found = slots_.find(request);
+  return found == slots_.end() ? kNoSlot : found->second;
+}
+
+void SequenceTable::forget_request(Slot slot) {
+  const auto found = slots_.find(sequences_[slot].request.request);
+  if (found != slots_.end() && found->second == slot) slots_.erase(found);
 }
 
 std::vector<OpenRequest> SequenceTable::open_requests(std::uint64_t step) const {

@@ -1,6 +1,8 @@
 // The sequences of one engine: their slots, and the list of those that run.
 #pragma once
 
+#include <tsl/robin_map.h>
+
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -13,7 +15,7 @@ namespace penstock::engine {
 
 // A request as the engine receives it. The block ids must outlive it.
 struct EngineRequest {
-  std::uint32_t request = 0;        // Number that the caller assigns.
+  std::uint32_t request = 0;        // Number that the caller assigns, unique among the open ones.
   std::uint32_t input_tokens = 0;   // Greater than 0.
   std::uint32_t output_tokens = 0;  // Greater than 0.
   std::int8_t priority = 0;
@@ -67,15 +69,21 @@ class SequenceTable {
   // A waiting sequence that has computed nothing yet.
   Slot add(const EngineRequest& request, core::Instant now);
   void free(Slot slot) {
+    forget_request(slot);
     sequences_[slot].phase = SequencePhase::kFree;
     free_slots_.push_back(slot);
+  }
+  // The sequence was cancelled: its slot remains in use, without its request.
+  void cancel(Slot slot) {
+    forget_request(slot);
+    sequences_[slot].request.request = kNoRequest;
   }
   [[nodiscard]] Sequence& operator[](Slot slot) { return sequences_[slot]; }
   [[nodiscard]] const Sequence& operator[](Slot slot) const { return sequences_[slot]; }
   [[nodiscard]] Slot slot_of(const Sequence& sequence) const {
     return static_cast<Slot>(&sequence - sequences_.data());
   }
-  // The slot of a request that has not been freed; kNoSlot if there is none. O(slots).
+  // The slot of a request that was neither freed nor cancelled; kNoSlot if there is none. O(1).
   [[nodiscard]] Slot find(std::uint32_t request) const;
   // The requests in all slots that are in use, without cancelled ones, in the order of the slots.
   [[nodiscard]] std::vector<OpenRequest> open_requests(std::uint64_t step) const;
@@ -88,7 +96,10 @@ class SequenceTable {
   [[nodiscard]] Slot pick_victim(PreemptionOrder order, std::uint64_t step) const;
 
  private:
+  void forget_request(Slot slot);
+
   std::vector<Sequence> sequences_;
+  tsl::robin_map<std::uint32_t, Slot> slots_;  // By request.
   std::vector<Slot> free_slots_;
   Slot first_running_ = kNoSlot, last_running_ = kNoSlot;
   std::uint32_t running_ = 0;
