@@ -1,4 +1,4 @@
-// One engine: an iteration, a run of merged iterations, and the KV cache under a prefix that is and is not there.
+// One engine: an iteration, a run of merged iterations, and requests that are cancelled while they wait.
 #include <benchmark/benchmark.h>
 
 #include "core/random.h"
@@ -51,6 +51,24 @@ void serve_request(benchmark::State& state) {
   state.SetItemsProcessed(state.iterations() * 1000);
 }
 BENCHMARK(serve_request)->Unit(benchmark::kMillisecond);
+
+// The client of the oldest waiting request leaves, on an engine with a long queue: the time should not depend on its length.
+void cancel_waiting(benchmark::State& state) {
+  const auto model = *engine::make_step_time_model("polynomial");
+  engine::EngineConfig one_at_once = config();
+  one_at_once.max_sequences = 1;
+  engine::Engine engine{one_at_once, *model};
+  const auto queued = static_cast<std::uint32_t>(state.range(0));
+  std::uint32_t next = 0;
+  while (next < queued) engine.submit({next++, 100, 100, 0, {}, false}, core::kStart);
+  for (auto _ : state) {
+    engine.submit({next, 100, 100, 0, {}, false}, core::kStart);
+    benchmark::DoNotOptimize(engine.cancel(next - queued, core::kStart));
+    ++next;
+  }
+  state.SetItemsProcessed(state.iterations());
+}
+BENCHMARK(cancel_waiting)->Arg(100)->Arg(100'000)->ArgName("queued");
 
 void step_time(benchmark::State& state, const char* spec) {
   const auto model = *engine::make_step_time_model(spec);
