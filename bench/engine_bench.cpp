@@ -52,7 +52,7 @@ void serve_request(benchmark::State& state) {
 }
 BENCHMARK(serve_request)->Unit(benchmark::kMillisecond);
 
-// The client of the oldest waiting request leaves, on an engine with a long queue: the time should not depend on its length.
+// The oldest of many waiting requests is cancelled: the time should not depend on their number.
 void cancel_waiting(benchmark::State& state) {
   const auto model = *engine::make_step_time_model("polynomial");
   engine::EngineConfig one_at_once = config();
