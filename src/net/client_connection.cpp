@@ -248,7 +248,7 @@ void ClientConnection::receive(std::uint32_t events) {
     return;
   }
   if (transfer.closed || transfer.failed) return end_of_stream(transfer.closed);
-  wants_out_ = transfer.wants_write || (wants_out_ && has_unsent());
+  wants_out_ = transfer.wants_write || (has_unsent() && !is_broken_ && transport_->is_established());
   update_interest();
 }
 

@@ -15,6 +15,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "net/client.h"
@@ -49,6 +50,11 @@ class Peer {
     const auto got = transport_->read(piece.data(), piece.size());
     held_.append(piece, 0, got.bytes);
     return got.bytes > 0;
+  }
+  // Returns the bytes that arrive next; empty if the client has closed.
+  std::string take() {
+    read_some();
+    return std::exchange(held_, {});
   }
   void wait_until_closed() {
     while (read_some()) {}

@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
+#include <openssl/ssl.h>
 
+#include <chrono>
 #include <string>
 
 #include "net/client.h"
@@ -22,6 +24,51 @@ CallOptions secure(const ScriptedServer& server, const std::shared_ptr<TlsContex
 void answer_all(Peer& peer, int) {
   while (peer.read_request()) peer.send(kHello);
 }
+
+// A server that sends the last byte of its handshake after a while, and no session tickets.
+class SlowHandshakeServer {
+ public:
+  explicit SlowHandshakeServer(const TestCertificate& certificate) : context_{SSL_CTX_new(TLS_server_method())} {
+    EXPECT_EQ(SSL_CTX_use_certificate_file(context_, certificate.certificate().c_str(), SSL_FILETYPE_PEM), 1);
+    EXPECT_EQ(SSL_CTX_use_PrivateKey_file(context_, certificate.key().c_str(), SSL_FILETYPE_PEM), 1);
+    EXPECT_EQ(SSL_CTX_set_num_tickets(context_, 0), 1);
+  }
+  ~SlowHandshakeServer() { SSL_CTX_free(context_); }
+  SlowHandshakeServer(const SlowHandshakeServer&) = delete;
+  SlowHandshakeServer& operator=(const SlowHandshakeServer&) = delete;
+
+  // Answers one request; the pause grows with the number of the connection.
+  void serve(Peer& peer, int number) const {
+    SSL* ssl = SSL_new(context_);
+    BIO *in = BIO_new(BIO_s_mem()), *out = BIO_new(BIO_s_mem());
+    SSL_set_bio(ssl, in, out);
+    SSL_set_accept_state(ssl);
+    std::string request(16 * 1024, '\0');
+    for (int got = -1; got <= 0;) {
+      const std::string bytes = peer.take();
+      if (bytes.empty()) break;
+      BIO_write(in, bytes.data(), static_cast<int>(bytes.size()));
+      got = SSL_read(ssl, request.data(), static_cast<int>(request.size()));
+      if (got <= 0) send(peer, out, std::chrono::microseconds{number % 1000});
+    }
+    SSL_write(ssl, kHello.data(), static_cast<int>(kHello.size()));
+    send(peer, out, {});
+    SSL_free(ssl);
+  }
+
+ private:
+  static void send(Peer& peer, BIO* out, std::chrono::microseconds pause) {
+    std::string bytes(BIO_ctrl_pending(out), '\0');
+    if (bytes.empty()) return;
+    BIO_read(out, bytes.data(), static_cast<int>(bytes.size()));
+    peer.send(std::string_view{bytes}.substr(0, bytes.size() - 1));
+    const auto until = std::chrono::steady_clock::now() + pause;
+    while (std::chrono::steady_clock::now() < until) {}
+    peer.send(std::string_view{bytes}.substr(bytes.size() - 1));
+  }
+
+  SSL_CTX* context_;
+};
 
 TEST(ClientTls, KeepsConnectionsByServerNameAndContext) {
   const TestCertificate certificate;
@@ -65,6 +112,22 @@ TEST(ClientTls, RejectsAServerWithoutTls) {
   client.call(secure(server, certificate.client()), kGet, {}, recorder);
   run(loop);
   EXPECT_EQ(recorder.fault, ClientFault::kConnect);
+}
+
+// The rest of the handshake may arrive after the attempt to send the request and before the following read, which then
+// ends the handshake. The request must be sent all the same.
+TEST(ClientTls, SendsItsRequestWhenAReadEndsTheHandshake) {
+  const TestCertificate certificate;
+  const SlowHandshakeServer handshakes{certificate};
+  ScriptedServer server{[&](Peer& peer, int number) { handshakes.serve(peer, number); }};
+  Loop loop;
+  Client client{loop};
+  for (int i = 0; i < 1000; ++i) {
+    Recorder recorder{loop};
+    client.call(secure(server, certificate.client()), kGet, {}, recorder);
+    run(loop);
+    ASSERT_EQ(recorder.body, "hello") << "connection " << i;
+  }
 }
 
 TEST(ClientTls, CarriesLargeBodiesBothWaysWithPauses) {
