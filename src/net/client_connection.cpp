@@ -248,7 +248,8 @@ void ClientConnection::receive(std::uint32_t events) {
     return;
   }
   if (transfer.closed || transfer.failed) return end_of_stream(transfer.closed);
-  wants_out_ = transfer.wants_write || (has_unsent() && !is_broken_ && transport_->is_established());
+  // This read may have ended the handshake that a write had waited for.
+  wants_out_ = transfer.wants_write || (has_unsent() && !is_broken_ && transport_->may_send());
   update_interest();
 }
 

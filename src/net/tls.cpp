@@ -156,7 +156,7 @@ Transport::Transport(Transport&& other) noexcept
       ssl_{std::exchange(other.ssl_, nullptr)},
       has_pending_{std::exchange(other.has_pending_, false)} {}
 
-bool Transport::is_established() const { return ssl_ == nullptr || SSL_is_init_finished(ssl_of(ssl_)) == 1; }
+bool Transport::may_send() const { return ssl_ == nullptr || SSL_is_init_finished(ssl_of(ssl_)) == 1; }
 
 bool Transport::peer_verified() const {
   if (ssl_ == nullptr) return false;

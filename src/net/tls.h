@@ -77,8 +77,8 @@ class Transport {
   [[nodiscard]] bool has_pending() const { return has_pending_; }
   [[nodiscard]] int descriptor() const { return descriptor_; }
   [[nodiscard]] bool is_tls() const { return ssl_ != nullptr; }
-  // Returns true if bytes can be sent: without TLS, or after its handshake, which a read may end, too.
-  [[nodiscard]] bool is_established() const;
+  // Returns true without TLS, or after its handshake, which a read may end, too.
+  [[nodiscard]] bool may_send() const;
   // Returns true if the peer has sent a certificate and it was verified.
   [[nodiscard]] bool peer_verified() const;
   // Returns the common name of the verified certificate; empty if there is none, or more than one.
