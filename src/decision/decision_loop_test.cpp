@@ -292,7 +292,7 @@ TEST(DecisionLoop, AStateOfAnotherVersionPolicyOrPoolsOrTimeIsRefused) {
     return restored ? "" : restored.error().what;
   };
   EXPECT_EQ(refusal([](PolicyState&) {}), "");
-  EXPECT_EQ(refusal([](PolicyState& state) { state.version = 9; }), "has version 9, this program knows version 4");
+  EXPECT_EQ(refusal([](PolicyState& state) { state.version = 9; }), "has version 9, this program knows version 5");
   EXPECT_EQ(refusal([](PolicyState& state) { state.policy = "kpa"; }), "is of policy kpa, not of scripted");
   EXPECT_EQ(refusal([](PolicyState& state) { state.pools = {"one"}; }), "is of pools one, not of first, second");
   EXPECT_EQ(refusal([](PolicyState& state) { state.values += " 7"; }), "has more values than expected");

@@ -78,7 +78,7 @@ Backtest::Backtest(const BacktestOptions& options)
   first_ = chosen_;
 }
 
-void Backtest::observe(const LoadMinute& minute, double base, std::span<const double> futures, const LoadCurve& curve,
+void Backtest::observe(const LoadMinute& minute, const PlannedLoad& planned, const LoadCurve& curve,
                        const BudgetUse& observed, const FleetSize& fleet) {
   if (!curve.known() || (minutes_ == 0 && !(minute.requests > 0.0))) return;
   if (minutes_ == 0) {
@@ -91,9 +91,10 @@ void Backtest::observe(const LoadMinute& minute, double base, std::span<const do
   requests_ = kKeptOfDay * requests_ + minute.requests;
   observed_missed_ = kKeptOfDay * observed_missed_ + observed.missed;
   observed_allowed_ = kKeptOfDay * observed_allowed_ + observed.allowed;
+  const double goal = 1.0 - planned.misses * (1.0 - options_.goal);
   for (std::size_t i = 0; i < kAllowances.size(); ++i) {
     proposals_[i].pop_front();
-    proposals_[i].push_back(fleet_for(base, futures, kAllowances[i], options_.goal, curve, fleet));
+    proposals_[i].push_back(fleet_for(planned.base, planned.futures, kAllowances[i], goal, curve, fleet));
   }
   const double before = controllers_[chosen_].missed;
   for (std::size_t i = 0; i < controllers_.size(); ++i) {

@@ -31,6 +31,13 @@ struct FleetSize {
   std::uint32_t replicas = 1, least = 1, most = 64;
 };
 
+// What plans are made for.
+struct PlannedLoad {
+  double base = 0.0;                // The load to which `futures` are relative.
+  std::span<const double> futures;  // Equally likely multiples of it, ascending.
+  double misses = 1.0;              // Multiple of the misses that the goal allows which the base may have.
+};
+
 // The smallest fleet within the bounds that reaches the goal on this load, and of whose requests a share of at most
 // `allowance` misses on average over its equally likely multiples.
 [[nodiscard]] std::uint32_t fleet_for(double load, std::span<const double> multiples, double allowance, double goal,
@@ -46,9 +53,9 @@ class Backtest {
  public:
   explicit Backtest(const BacktestOptions& options);
 
-  // A minute has ended. `base` is the load to which `futures` are relative; both are those of its end.
-  void observe(const LoadMinute& minute, double base, std::span<const double> futures, const LoadCurve& curve,
-               const BudgetUse& observed, const FleetSize& fleet);
+  // A minute has ended. `planned` is that of its end.
+  void observe(const LoadMinute& minute, const PlannedLoad& planned, const LoadCurve& curve, const BudgetUse& observed,
+               const FleetSize& fleet);
 
   [[nodiscard]] const Controller& chosen() const { return controllers_[chosen_].controller; }
   // The choice before any history.

@@ -67,9 +67,9 @@ class Course {
       const LoadMinute minute{load(minute_), 0.8 * load(minute_), load(minute_)};
       const double base = std::max(minute.peak, before_);
       before_ = minute.peak;
-      futures_.observe(minute.peak, base);
+      futures_.observe(minute.peak, base, base);
       const double allowed = (1.0 - goal_) * minute.requests;
-      backtest.observe(minute, base, futures_.multiples(), curve_, {minute.requests, used * allowed, allowed}, size);
+      backtest.observe(minute, {base, futures_.multiples()}, curve_, {minute.requests, used * allowed, allowed}, size);
     }
   }
 
@@ -120,7 +120,7 @@ TEST(Backtest, KeepsTheFirstChoiceWithoutTrials) {
   Backtest backtest{{.goal = 0.99, .lag = minutes{2}}};
   const std::vector<double> futures(Futures::kCount, 1.0);
   for (int minute = 0; minute < 600; ++minute)
-    backtest.observe({1000, 800, 1000}, 1000, futures, LoadCurve{}, {1000, 500, 10}, {});
+    backtest.observe({1000, 800, 1000}, {1000, futures}, LoadCurve{}, {1000, 500, 10}, {});
   EXPECT_EQ(backtest.chosen().allowance, backtest.first().allowance);
   EXPECT_EQ(backtest.chosen().hold, backtest.first().hold);
 }
@@ -266,7 +266,7 @@ TEST(Backtest, AFleetShrinksOnlyToWhatHalfItsAllowanceNeeds) {
     const FleetSize size{from, 1, 64};
     Backtest backtest{{.goal = 0.99, .lag = minutes{2}}};
     for (int minute = 0; minute < 200; ++minute)
-      backtest.observe({1000, 800, 1000}, 1000, futures, curve(), {1000, 10, 10}, size);
+      backtest.observe({1000, 800, 1000}, {1000, futures}, curve(), {1000, 10, 10}, size);
     const std::vector<Served> fleets = fleets_of(backtest);
     for (std::size_t row = 0; row < 10; ++row) {
       const double allowance = from == 1 ? kAllowances[row] : kToShrink[row];
@@ -305,7 +305,7 @@ TEST(Backtest, FleetsNeverLeaveTheirBounds) {
       for (std::size_t future = 0; future < Futures::kCount; ++future) futures.push_back(random.uniform(0.0, 8.0));
       std::sort(futures.begin(), futures.end());
       const double base = peak * random.uniform(0.0, 3.0);
-      backtest.observe({peak, peak * random.uniform(), peak}, base, futures, known,
+      backtest.observe({peak, peak * random.uniform(), peak}, {base, futures, random.uniform(1.0, 3.0)}, known,
                        {peak, peak * random.uniform(0.0, 0.1), peak * 0.01}, size);
       ASSERT_TRUE(std::isfinite(backtest.missed_share()));
       ASSERT_GE(backtest.missed_share(), 0.0);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "planner/penstock/kept.h"
+
 namespace penstock::planner {
 namespace {
 
@@ -37,10 +39,11 @@ void BurnRate::observe(const signals::Observation& observation, double best) {
   for (auto request = first; request != observation.recent.end() && request->arrival <= until; ++request) {
     if (!is_judged(*request, slo_)) continue;
     if (spans_.empty() || spans_.back().at <= now_ - kSpan) spans_.push_back(Span{{}, now_});
-    for (BudgetUse* use : {static_cast<BudgetUse*>(&spans_.back()), &use_}) {
+    if (uses_.size() <= request->target) uses_.resize(request->target + std::size_t{1});
+    for (BudgetUse* use : {static_cast<BudgetUse*>(&spans_.back()), &uses_[request->target]}) {
       use->requests += 1.0;
       use->missed += missed(*request, slo_, now_) ? 1.0 : 0.0;
-      use->allowed += 1.0 - best * slo_.goal_at(request->target);
+      use->allowed += 1.0 - best + allowed_misses(best, slo_.goal_at(request->target));
     }
   }
   judged_to_ = std::max(judged_to_, until);
@@ -60,8 +63,8 @@ double BurnRate::over(core::Duration window) const {
   return allowed > 0.0 ? missed / allowed : 0.0;
 }
 
-bool BurnRate::burning() const {
-  return over_short_window() > options_.short_burns && over_long_window() > options_.long_burns;
+bool BurnRate::burning(double misses) const {
+  return over_short_window() > misses * options_.short_burns && over_long_window() > misses * options_.long_burns;
 }
 
 }  // namespace penstock::planner

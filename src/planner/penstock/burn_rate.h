@@ -5,6 +5,7 @@
 #include <deque>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "core/state_archive.h"
 #include "core/time.h"
@@ -31,6 +32,12 @@ struct BurnRateOptions {
 // Requests, those that missed, and those that the goals allow to miss.
 struct BudgetUse {
   double requests = 0.0, missed = 0.0, allowed = 0.0;
+  BudgetUse& operator+=(const BudgetUse& other) {
+    requests += other.requests;
+    missed += other.missed;
+    allowed += other.allowed;
+    return *this;
+  }
   void archive(core::StateArchive& state) { state.values_of(requests, missed, allowed); }
 };
 
@@ -44,15 +51,16 @@ class BurnRate {
   void observe(const signals::Observation& observation, double best);
   [[nodiscard]] double over_short_window() const { return over(options_.short_window); }
   [[nodiscard]] double over_long_window() const { return over(options_.long_window); }
-  // Returns true if both windows burn, so that the problem is neither momentary nor over.
-  [[nodiscard]] bool burning() const;
+  // Returns true if both windows burn, so that the problem is neither momentary nor over. `misses`: the multiple of the
+  // misses that goals allow which is accepted.
+  [[nodiscard]] bool burning(double misses = 1.0) const;
   // Time for which the long window and the short window have been below the allowed rate.
   [[nodiscard]] core::Duration held_for() const { return held_since_ ? now_ - *held_since_ : core::Duration{}; }
 
-  // All since the last call.
-  [[nodiscard]] BudgetUse take_use() { return std::exchange(use_, {}); }
+  // All since the last call, by objective.
+  [[nodiscard]] std::vector<BudgetUse> take_uses() { return std::exchange(uses_, {}); }
 
-  void archive(core::StateArchive& state) { state("burn_rate", spans_, use_, now_, judged_to_, held_since_); }
+  void archive(core::StateArchive& state) { state("burn_rate", spans_, uses_, now_, judged_to_, held_since_); }
 
  private:
   struct Span : BudgetUse {
@@ -66,8 +74,8 @@ class BurnRate {
 
   signals::SloPolicy slo_;
   BurnRateOptions options_;
-  std::deque<Span> spans_;  // One entry per minute.
-  BudgetUse use_;
+  std::deque<Span> spans_;       // One entry per minute.
+  std::vector<BudgetUse> uses_;  // By objective.
   core::Instant now_{}, judged_to_{};
   std::optional<core::Instant> held_since_;
 };

@@ -116,7 +116,7 @@ TEST(BurnRate, UnavoidableMissesAreAllowed) {
   Course run{0.5};
   for (int i = 0; i < 20; ++i) run.add(i + 1, i < 11 ? 2001.0F : 100.0F);
   run.observe(60);
-  EXPECT_NEAR(run.burn.over_short_window(), 11 / (20 * (1.0 - 0.5 * 0.9)), 1e-9);
+  EXPECT_NEAR(run.burn.over_short_window(), 11 / (20 * (0.5 + 0.5 * 0.5 * 0.1)), 1e-9);
 }
 
 TEST(BurnRate, JudgesEachRequestOnceAndNotBeforeItsTime) {
@@ -190,6 +190,7 @@ TEST(BurnRate, StartsAfreshWhenTheClockGoesBack) {
   Course run;
   run.go_on(3600, 50);
   EXPECT_TRUE(run.burn.burning());
+  EXPECT_FALSE(run.burn.burning(100.0));
   run.observe(60);
   EXPECT_FALSE(run.burn.burning());
   EXPECT_EQ(run.burn.held_for(), seconds{0});

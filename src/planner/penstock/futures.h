@@ -11,8 +11,9 @@
 
 namespace penstock::planner {
 
-// Every past minute is compared with the two minutes that followed it after the lag. Until there is a history of its
-// own, multiples that were measured on public traces stand for it.
+// Every past minute is compared with the two minutes that followed it after the lag. Minutes at a similar level count
+// most: a pause of pulsing traffic is followed by many times its load, and a pulse is not. Until there is a history of
+// its own, multiples that were measured on public traces stand for it.
 class Futures {
  public:
   static constexpr std::size_t kCount = 16;
@@ -20,9 +21,10 @@ class Futures {
   // Replicas are ready `lag` after their request.
   explicit Futures(core::Duration lag);
 
-  // A minute has ended, with the largest load in it and the largest load of the traffic that plans used at its end.
-  void observe(double peak, double base);
-  // kCount equally likely multiples of the base, ascending.
+  // A minute has ended, with the largest load in it, the largest load of the traffic that plans used at its end, and
+  // the largest load of a longer time. The level is the ratio of the last two.
+  void observe(double peak, double base, double usual);
+  // kCount equally likely multiples of the latest base, ascending.
   [[nodiscard]] const std::vector<double>& multiples() const { return multiples_; }
 
   void archive(core::StateArchive& state) {
@@ -31,18 +33,22 @@ class Futures {
   }
 
  private:
-  struct Past {
-    double multiple = 1.0;
-    std::uint64_t minute = 0;
-    void archive(core::StateArchive& state) { state.values_of(multiple, minute); }
+  struct Base {
+    double load = 0.0, level = 1.0;
+    void archive(core::StateArchive& state) { state.values_of(load, level); }
   };
-  void learn();
+  struct Past {
+    double multiple = 1.0, level = 1.0;
+    std::uint64_t minute = 0;
+    void archive(core::StateArchive& state) { state.values_of(multiple, level, minute); }
+  };
+  void learn(double level);
 
-  std::uint64_t lag_;         // In minutes.
-  std::vector<Past> first_;   // Of public traces.
-  std::deque<double> bases_;  // Of the last minutes whose futures are not complete.
-  std::deque<Past> past_;     // Oldest first.
-  std::uint64_t count_ = 0;   // Minutes so far.
+  std::uint64_t lag_;        // In minutes.
+  std::vector<Past> first_;  // Of public traces.
+  std::deque<Base> bases_;   // Of the last minutes whose futures are not complete.
+  std::deque<Past> past_;    // Oldest first.
+  std::uint64_t count_ = 0;  // Minutes so far.
   std::vector<double> multiples_;
 };
 

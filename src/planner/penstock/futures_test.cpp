@@ -19,7 +19,7 @@ using std::chrono::seconds;
 template <class Load>
 std::vector<double> after(core::Duration lag, int count, const Load& load) {
   Futures futures{lag};
-  for (int minute = 0; minute < count; ++minute) futures.observe(load(minute), load(minute));
+  for (int minute = 0; minute < count; ++minute) futures.observe(load(minute), load(minute), load(minute));
   return futures.multiples();
 }
 
@@ -79,6 +79,17 @@ TEST(Futures, ShowBurstsAsLargeMultiples) {
   EXPECT_NEAR(multiples.front(), 1.0 / 3.0, 1e-9);
 }
 
+// Pulses of two minutes every five minutes. Plans use the traffic of a minute.
+TEST(Futures, AreThoseOfMomentsAtASimilarLevel) {
+  const auto load = [](int minute) { return minute % 5 < 2 ? 800.0 : 100.0; };
+  Futures futures{minutes{1}};
+  for (int minute = 0; minute < 300; ++minute) futures.observe(load(minute), load(minute), 800.0);
+  ASSERT_EQ(load(299), 100.0);
+  EXPECT_GT(futures.multiples().back(), 7.0);  // Two of three pauses end within the lag.
+  for (int minute = 300; minute < 302; ++minute) futures.observe(load(minute), load(minute), 800.0);
+  EXPECT_LT(futures.multiples().back(), 1.8);  // No load follows that is larger than a pulse.
+}
+
 TEST(Futures, RatiosAreBounded) {
   const std::vector<double> multiples = after(core::Duration{}, 600, [](int minute) { return minute % 2 ? 1e9 : 1.0; });
   EXPECT_DOUBLE_EQ(multiples.back(), 8.0);
@@ -91,9 +102,12 @@ TEST(Futures, MinutesWithoutLoadHaveNoFutures) {
 
 TEST(Futures, OldMinutesAreForgotten) {
   Futures futures{minutes{1}};
-  for (int minute = 0; minute < 600; ++minute) futures.observe(minute % 5 ? 100.0 : 400.0, minute % 5 ? 100.0 : 400.0);
+  for (int minute = 0; minute < 600; ++minute) {
+    const double load = minute % 5 ? 100.0 : 400.0;
+    futures.observe(load, load, load);
+  }
   EXPECT_GT(futures.multiples().back(), 3.0);
-  for (int minute = 0; minute < 3000; ++minute) futures.observe(100.0, 100.0);
+  for (int minute = 0; minute < 3000; ++minute) futures.observe(100.0, 100.0, 100.0);
   EXPECT_DOUBLE_EQ(futures.multiples().back(), 1.0);
 }
 
@@ -105,7 +119,8 @@ TEST(Futures, AreFiniteAndAscendForAnyLoad) {
     for (int minute = 0; minute < 200; ++minute) {
       const double load = random.uniform() < zeros ? 0.0 : random.log_normal(1000.0, sigma);
       const double base = random.uniform() < 0.01 ? std::numeric_limits<double>::quiet_NaN() : load;
-      futures.observe(random.uniform() < 0.01 ? std::numeric_limits<double>::quiet_NaN() : load, base);
+      const double usual = random.uniform() < 0.01 ? std::numeric_limits<double>::quiet_NaN() : 2.0 * load;
+      futures.observe(random.uniform() < 0.01 ? std::numeric_limits<double>::quiet_NaN() : load, base, usual);
       const std::vector<double>& multiples = futures.multiples();
       ASSERT_EQ(multiples.size(), Futures::kCount);
       ASSERT_TRUE(std::is_sorted(multiples.begin(), multiples.end()));
@@ -119,7 +134,7 @@ TEST(Futures, AreFiniteAndAscendForAnyLoad) {
 TEST(Futures, ContinueFromTheirArchive) {
   core::RandomStream random{7};
   Futures futures{minutes{2}};
-  const auto observe = [&](Futures& all, double load) { all.observe(load, load); };
+  const auto observe = [&](Futures& all, double load) { all.observe(load, load, 1500.0); };
   for (int minute = 0; minute < 100; ++minute) observe(futures, random.log_normal(1000.0, 0.3));
   core::StateArchive saved;
   futures.archive(saved);

@@ -25,10 +25,16 @@ void LoadOutlook::observe(const signals::Observation& observation, core::Duratio
                                        signals::exit_traffic(observation).output_tokens_total);
   if (!minute) return;
   base_ = history_.peak(observation.now - std::clamp(used, kUsedLeast, kUsedMost), observation.now);
-  futures_.observe(minute->peak, base_);
-  soon_.observe(minute->peak, base_);
+  const double usual = history_.peak(observation.now - kUsedMost, observation.now);
+  futures_.observe(minute->peak, base_, usual);
+  soon_.observe(minute->peak, base_, usual);
   curve_.age();
-  backtest_.observe(*minute, base_, futures_.multiples(), curve_, burn.take_use(), size_of(observation));
+  const std::vector<BudgetUse> uses = burn.take_uses();
+  saved_.observe(uses);
+  BudgetUse all;
+  for (const BudgetUse& use : uses) all += use;
+  const PlannedLoad planned{base_, futures_.multiples(), misses(RolloutPhase::kCost)};
+  backtest_.observe(*minute, planned, curve_, all, size_of(observation));
 }
 
 void LoadOutlook::observe_trial(core::Instant from, core::Instant to, const Fleet& fleet, double load,
@@ -49,6 +55,10 @@ Controller LoadOutlook::controller(RolloutPhase phase) const {
   const Controller &first = backtest_.first(), &chosen = backtest_.chosen();
   if (phase == RolloutPhase::kCost) return chosen;
   return {std::min(first.allowance, chosen.allowance), std::max(first.hold, chosen.hold)};
+}
+
+double LoadOutlook::misses(RolloutPhase phase) const {
+  return fixed_ || phase < RolloutPhase::kCost ? 1.0 : saved_.misses();
 }
 
 double LoadOutlook::awake_share(RolloutPhase phase) const {

@@ -12,6 +12,7 @@
 #include "planner/penstock/load_curve.h"
 #include "planner/penstock/load_history.h"
 #include "planner/penstock/plan_search.h"
+#include "planner/penstock/saved_budget.h"
 #include "planner/penstock/trials.h"
 #include "planner/policy.h"
 #include "signals/observation.h"
@@ -46,6 +47,8 @@ class LoadOutlook {
   [[nodiscard]] double largest_future() const { return futures_.multiples().back(); }
   // More careful than the first choice if the traffic requires it; less careful only in the phase kCost.
   [[nodiscard]] Controller controller(RolloutPhase phase) const;
+  // Multiple of the misses that goals allow which the present traffic may have; above 1 only in the phase kCost.
+  [[nodiscard]] double misses(RolloutPhase phase) const;
   // Replicas in the phase kCost relative to the earlier phases.
   [[nodiscard]] double savings() const { return fixed_ ? 1.0 : backtest_.replicas_to_first(); }
   [[nodiscard]] double budget_left() const { return backtest_.budget_left(); }
@@ -54,7 +57,7 @@ class LoadOutlook {
   [[nodiscard]] double awake_share(RolloutPhase phase) const;
 
   void archive(core::StateArchive& state) {
-    state("load_outlook", history_, futures_, soon_, curve_, backtest_, base_);
+    state("load_outlook", history_, futures_, soon_, curve_, backtest_, saved_, base_);
   }
 
  private:
@@ -65,6 +68,7 @@ class LoadOutlook {
   Futures soon_;     // At the time at which one that is woken now is ready.
   LoadCurve curve_;
   Backtest backtest_;
+  SavedBudget saved_;
   double base_ = 0.0;  // The load of the last minute to which futures are relative.
 };
 

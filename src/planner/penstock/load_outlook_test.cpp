@@ -119,11 +119,21 @@ TEST(LoadOutlook, OnlyTheLastPhaseIsLessCarefulThanTheFirstChoice) {
   EXPECT_LT(course.outlook.savings(), 1.0);
 }
 
+TEST(LoadOutlook, OnlyTheLastPhaseUsesWhatIsLeftOfTheBudget) {
+  Course course, fixed{Controller{0.1, minutes{10}}};
+  course.run(4 * 60, 4.0);
+  EXPECT_GT(course.outlook.misses(RolloutPhase::kCost), 2.0);
+  EXPECT_DOUBLE_EQ(course.outlook.misses(RolloutPhase::kPhaseSpecific), 1.0);
+  fixed.run(4 * 60, 4.0);
+  EXPECT_DOUBLE_EQ(fixed.outlook.misses(RolloutPhase::kCost), 1.0);
+}
+
 TEST(LoadOutlook, MissesMakeAllPhasesCareful) {
   Course course;
   const Controller first = course.outlook.controller(RolloutPhase::kLoad);
   course.run(2 * 60, 4.0, 0.05);
   EXPECT_LT(course.outlook.budget_left(), -2.0);
+  EXPECT_DOUBLE_EQ(course.outlook.misses(RolloutPhase::kCost), 1.0);
   const Controller careful = course.outlook.controller(RolloutPhase::kLoad);
   EXPECT_LE(careful.allowance, first.allowance);
   EXPECT_GE(careful.hold, first.hold);
@@ -150,7 +160,7 @@ TEST(LoadOutlook, ASlowRiseCanBeServedByReplicasThatWakeUp) {
   // minutes, and little more within seconds.
   const Controller careful{0.01, minutes{15}};
   Course course{careful, {.start_up = minutes{10}, .soonest = std::chrono::seconds{8}}};
-  for (int wave = 0; wave < 4; ++wave)
+  for (int wave = 0; wave < 16; ++wave)
     for (int minute = 0; minute < 40; ++minute)
       course.run(1, 8.0 * (1.0 + (minute < 20 ? minute : 40 - minute) / 20.0));
   const double share = course.outlook.awake_share(RolloutPhase::kCost);

@@ -35,8 +35,7 @@ constexpr core::Duration kRaiseStep = std::chrono::minutes{1};
 // Factor of possible futures while the engines of a pool are simulated by a default profile that no measurement has
 // corrected.
 constexpr double kGuessedEngine = 1.25;
-// Minimum attainment of the best fleet in trials below which the trials are not used, because the model or the SLO is
-// wrong.
+// Below this attainment of the best fleet, trials are not used, because the model or the SLO is wrong.
 constexpr double kUsable = 0.2;
 // A plan of this age is more precise than the token formula.
 constexpr core::Duration kPlanLasts = std::chrono::minutes{5};
@@ -206,6 +205,7 @@ class PenstockPlanner final : public Policy {
         std::any_of(speeds_.begin(), speeds_.end(), [](const ReplicaSpeed& speed) { return speed.is_uncalibrated(); });
     return load_outlook_->futures(options_.uncertainty * (guesses ? kGuessedEngine : 1.0));
   }
+  [[nodiscard]] double misses() const { return load_outlook_->misses(options_.phase); }
 
   void make_plans(const signals::Observation& observation) {
     memory_->begin_tick(observation);
@@ -213,7 +213,7 @@ class PenstockPlanner final : public Policy {
       load_.tick(
           observation,
           [&](double) {
-            return PlanGoal{goals_, 1.0, futures(), load_outlook_->controller(options_.phase).allowance};
+            return PlanGoal{goals_, 1.0, futures(), load_outlook_->controller(options_.phase).allowance, misses()};
           },
           in_trouble(observation), traffic_step(observation.recent, observation.now));
     expects_more_ = load_.plan() && outlook_->growth(load_.plan()->rate) > load_outlook_->largest_future();
@@ -288,7 +288,7 @@ class PenstockPlanner final : public Policy {
     if (passed < kRaiseStep) return;
     const std::uint64_t waiting = waiting_requests(observation), waited = std::exchange(waiting_, waiting);
     raised_at_ = observation.now;
-    if (!burn_.burning()) return correction_.decay();
+    if (!burn_.burning(misses())) return correction_.decay();
     // A shrinking queue resolves soon, and starting replicas have not had an effect yet.
     if (!in_trouble(observation) || replicas_start(observation) || waiting < waited) return;
     if (observation.now < raise_from_) return;
@@ -379,7 +379,7 @@ class PenstockPlanner final : public Policy {
     serve_by_formula(observation, index, proposal);
     if (phase >= RolloutPhase::kLoad && proposal.reason != Reason::kInsufficientData) {
       const std::uint32_t corrected = correction_.corrected(proposal.target);
-      if (corrected > proposal.target && burn_.burning()) proposal.reason = Reason::kSloBurns;
+      if (corrected > proposal.target && burn_.burning(misses())) proposal.reason = Reason::kSloBurns;
       proposal.target = corrected;
       proposal.evidence.push_back({"load_factor", correction_.factor(), "times"});
     }

@@ -19,6 +19,7 @@ inline void add_plan_evidence(const LoopPlan& plan, std::size_t pool, PoolDecisi
   if (!bound.at_minimum) {
     evidence.push_back({"attainment_with_one_fewer_replica", bound.attainment, "share"});
     evidence.push_back({"attainment_needed", bound.needed, "share"});
+    evidence.push_back({"misses_allowed", plan.goal.misses, "times"});
   }
   if (!plan.goal.futures.empty()) {
     evidence.push_back({"load_multiple_p50", plan.goal.futures[plan.goal.futures.size() / 2], "times"});

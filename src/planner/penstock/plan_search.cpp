@@ -177,8 +177,9 @@ class FleetSearch {
     return true;
   }
 
-  [[nodiscard]] static double needed(const TrialCounts& best, double goal, double share_of_misses, double doubts) {
-    const double least = best.attainment() * (1.0 - share_of_misses * (1.0 - goal));
+  [[nodiscard]] double needed(const TrialCounts& best, double goal, double share_of_misses, double doubts) const {
+    const double misses = share_of_misses * goal_.misses * allowed_misses(best.attainment(), goal);
+    const double least = std::max(0.0, best.attainment() - misses);
     const double deviation = std::sqrt(least * (1.0 - least) / std::max(1.0, best.requests));
     return std::min(best.attainment(), least + doubts * deviation) - kRounding;
   }

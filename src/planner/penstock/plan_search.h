@@ -37,7 +37,8 @@ struct PlanGoal {
   // Share of requests that may miss on average over the futures, relative to a fleet of any size. Objectives with
   // another goal have as many times this share as their goal allows misses.
   double allowance = 0.1;
-  void archive(core::StateArchive& state) { state.values_of(goals, growth, futures, allowance); }
+  double misses = 1.0;  // Multiple of the misses that goals allow which the expected traffic may have.
+  void archive(core::StateArchive& state) { state.values_of(goals, growth, futures, allowance, misses); }
 };
 
 // A fleet smaller than the current one may miss this part of the allowance: near the limit, the next change of the

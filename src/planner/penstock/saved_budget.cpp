@@ -1,0 +1,36 @@
+#include "planner/penstock/saved_budget.h"
+
+#include <algorithm>
+
+namespace penstock::planner {
+namespace {
+
+constexpr double kKept = 0.99861;  // 1/e in twelve hours.
+constexpr double kSpent = 2.0;     // Multiple by which a budget that is not used at all raises the misses.
+
+}  // namespace
+
+void SavedBudget::observe(std::span<const BudgetUse> minute) {
+  if (uses_.size() < minute.size()) uses_.resize(minute.size());
+  minutes_ = kKept * minutes_ + 1.0;
+  first_minutes_ *= kKept;
+  for (std::size_t i = 0; i < uses_.size(); ++i) {
+    const BudgetUse use = i < minute.size() ? minute[i] : BudgetUse{};
+    uses_[i].requests = kKept * uses_[i].requests + use.requests;
+    uses_[i].missed = kKept * uses_[i].missed + use.missed;
+    uses_[i].allowed = kKept * uses_[i].allowed + use.allowed;
+  }
+}
+
+double SavedBudget::misses() const {
+  double saved = 1.0;
+  bool used = false;
+  for (const BudgetUse& use : uses_) {
+    if (!(use.allowed > 0.0)) continue;
+    saved = std::min(saved, (1.0 - use.missed / use.allowed) * minutes_ / (minutes_ + first_minutes_));
+    used = true;
+  }
+  return used ? 1.0 + kSpent * std::max(0.0, saved) : 1.0;
+}
+
+}  // namespace penstock::planner

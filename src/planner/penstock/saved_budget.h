@@ -1,0 +1,30 @@
+// What the last half day has left of the error budget.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "core/state_archive.h"
+#include "planner/penstock/burn_rate.h"
+
+namespace penstock::planner {
+
+// A fleet of whole replicas that reaches the goal at the worst time of its traffic exceeds it at all others. The traffic
+// itself may therefore miss more than the goal allows, until the misses of half a day use up the budget.
+class SavedBudget {
+ public:
+  // A minute has ended, with its requests by objective.
+  void observe(std::span<const BudgetUse> minute);
+  // Multiple of the misses which the goals allow, 1 to 3: above 1 while each objective has missed less than allowed.
+  // Two hours of an evenly used budget stand for the time before.
+  [[nodiscard]] double misses() const;
+
+  void archive(core::StateArchive& state) { state("saved_budget", uses_, minutes_, first_minutes_); }
+
+ private:
+  std::vector<BudgetUse> uses_;  // By objective; earlier minutes count less.
+  double minutes_ = 0.0;         // In these sums.
+  double first_minutes_ = 120.0;
+};
+
+}  // namespace penstock::planner
