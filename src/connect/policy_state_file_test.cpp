@@ -37,7 +37,7 @@ TEST(PolicyStateFile, ErrorsNameTheFileAndTheField) {
     const auto read = read_policy_state(text, "policy.json");
     return read ? "" : read.error().message();
   };
-  EXPECT_EQ(error_of("\"version\": 4", "\"version\": 5"), "");  // The caller of restore() checks the version.
+  EXPECT_EQ(error_of("\"version\": 5", "\"version\": 6"), "");  // The caller of restore() checks the version.
   EXPECT_TRUE(error_of("\"policy\"", "\"plicy\"").starts_with("policy.json: policy: is missing"));
   EXPECT_TRUE(error_of("\"prefill\"", "7").starts_with("policy.json: pools: must be a list of names"));
   EXPECT_NE(error_of("{", "["), "");

@@ -41,7 +41,7 @@ TEST_F(PlannerDaemonTest, AReloadPutsBoundsSloAndAnotherPolicyInForce) {
 
 TEST_F(PlannerDaemonTest, AStateThatDoesNotFitIsLeftAloneWithAMessage) {
   state_file = testing::TempDir() + "penstock-policy-odd.json";
-  std::ofstream{state_file} << "{\"version\": 4, \"policy\": \"other\", \"pools\": [\"chat\"], \"saved_unix_ms\": 0, "
+  std::ofstream{state_file} << "{\"version\": 5, \"policy\": \"other\", \"pools\": [\"chat\"], \"saved_unix_ms\": 0, "
                                "\"at_ns\": 5, \"values\": \"\"}";
   open();
   run_until_decided();

@@ -9,8 +9,8 @@
 
 namespace penstock::planner {
 
-// A fleet of whole replicas that reaches the goal at the worst time of its traffic exceeds it at all others. The traffic
-// itself may therefore miss more than the goal allows, until the misses of half a day use up the budget.
+// A fleet of whole replicas that reaches the goal at the worst time of its traffic exceeds it at all others. Recent
+// traffic may therefore miss more than the goal allows, until the misses of half a day use up the budget.
 class SavedBudget {
  public:
   // A minute has ended, with its requests by objective.
