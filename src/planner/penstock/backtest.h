@@ -12,6 +12,7 @@
 #include "planner/penstock/burn_rate.h"
 #include "planner/penstock/load_curve.h"
 #include "planner/penstock/load_history.h"
+#include "planner/penstock/saved_budget.h"
 
 namespace penstock::planner {
 
@@ -93,7 +94,7 @@ class Backtest {
   std::vector<Tried> controllers_;
   std::vector<std::deque<std::uint32_t>> proposals_;  // By allowance: of the last minutes, latest last.
   double requests_ = 0.0, history_ = 0.0;             // In all sums of `controllers_`, and their minutes.
-  double first_weight_ = 120.0;                       // Minutes as which the first figures count.
+  double first_weight_ = kFirstMinutes;               // Minutes as which the first figures count.
   double observed_missed_ = 0.0, observed_allowed_ = 0.0;
   double expected_missed_ = 0.0;  // By the fleets of the controllers that were chosen.
   std::uint64_t minutes_ = 0;

@@ -5,20 +5,19 @@
 namespace penstock::planner {
 namespace {
 
-constexpr double kKept = 0.99861;  // 1/e in twelve hours.
-constexpr double kSpent = 2.0;     // Multiple by which a budget that is not used at all raises the misses.
+constexpr double kSpent = 2.0;  // Multiple by which a budget that is not used at all raises the misses.
 
 }  // namespace
 
 void SavedBudget::observe(std::span<const BudgetUse> minute) {
   if (uses_.size() < minute.size()) uses_.resize(minute.size());
-  minutes_ = kKept * minutes_ + 1.0;
-  first_minutes_ *= kKept;
+  minutes_ = kKeptOfDay * minutes_ + 1.0;
+  first_minutes_ *= kKeptOfDay;
   for (std::size_t i = 0; i < uses_.size(); ++i) {
     const BudgetUse use = i < minute.size() ? minute[i] : BudgetUse{};
-    uses_[i].requests = kKept * uses_[i].requests + use.requests;
-    uses_[i].missed = kKept * uses_[i].missed + use.missed;
-    uses_[i].allowed = kKept * uses_[i].allowed + use.allowed;
+    uses_[i].requests = kKeptOfDay * uses_[i].requests + use.requests;
+    uses_[i].missed = kKeptOfDay * uses_[i].missed + use.missed;
+    uses_[i].allowed = kKeptOfDay * uses_[i].allowed + use.allowed;
   }
 }
 

@@ -9,6 +9,11 @@
 
 namespace penstock::planner {
 
+// What a minute leaves of the sums of earlier minutes: 1/e in twelve hours.
+inline constexpr double kKeptOfDay = 0.99861;
+// Minutes of usual traffic that stand for the time before any observation.
+inline constexpr double kFirstMinutes = 120.0;
+
 // A fleet of whole replicas that reaches the goal at the worst time of its traffic exceeds it at all others. Recent
 // traffic may therefore miss more than the goal allows, until the misses of half a day use up the budget.
 class SavedBudget {
@@ -24,7 +29,7 @@ class SavedBudget {
  private:
   std::vector<BudgetUse> uses_;  // By objective; earlier minutes count less.
   double minutes_ = 0.0;         // In these sums.
-  double first_minutes_ = 120.0;
+  double first_minutes_ = kFirstMinutes;
 };
 
 }  // namespace penstock::planner
