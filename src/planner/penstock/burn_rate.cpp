@@ -40,11 +40,10 @@ void BurnRate::observe(const signals::Observation& observation, double best) {
     if (!is_judged(*request, slo_)) continue;
     if (spans_.empty() || spans_.back().at <= now_ - kSpan) spans_.push_back(Span{{}, now_});
     if (uses_.size() <= request->target) uses_.resize(request->target + std::size_t{1});
-    for (BudgetUse* use : {static_cast<BudgetUse*>(&spans_.back()), &uses_[request->target]}) {
-      use->requests += 1.0;
-      use->missed += missed(*request, slo_, now_) ? 1.0 : 0.0;
-      use->allowed += 1.0 - best + allowed_misses(best, slo_.goal_at(request->target));
-    }
+    const BudgetUse use{1.0, missed(*request, slo_, now_) ? 1.0 : 0.0,
+                        1.0 - best + allowed_misses(best, slo_.goal_at(request->target))};
+    spans_.back() += use;
+    uses_[request->target] += use;
   }
   judged_to_ = std::max(judged_to_, until);
   while (!spans_.empty() && spans_.front().at <= now_ - options_.long_window) spans_.pop_front();

@@ -38,6 +38,7 @@ struct BudgetUse {
     allowed += other.allowed;
     return *this;
   }
+  [[nodiscard]] BudgetUse times(double factor) const { return {factor * requests, factor * missed, factor * allowed}; }
   void archive(core::StateArchive& state) { state.values_of(requests, missed, allowed); }
 };
 
@@ -47,7 +48,7 @@ class BurnRate {
   BurnRate(signals::SloPolicy slo, const BurnRateOptions& options = {}) : slo_(std::move(slo)), options_(options) {}
 
   // Called every tick. Each request is counted once, some time after its arrival. `best` is the attainment of a fleet
-  // of any size, to which the goal is relative.
+  // of any size; its misses are allowed beside those of allowed_misses().
   void observe(const signals::Observation& observation, double best);
   [[nodiscard]] double over_short_window() const { return over(options_.short_window); }
   [[nodiscard]] double over_long_window() const { return over(options_.long_window); }

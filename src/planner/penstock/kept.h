@@ -1,4 +1,4 @@
-// Thresholds for the share of requests that met the SLO in a trial.
+// Thresholds for the share of requests that met the SLO in a trial, and the misses that a goal allows.
 #pragma once
 
 #include <algorithm>

@@ -30,7 +30,7 @@ class FleetOutcomes {
 };
 
 struct PlanGoal {
-  std::vector<double> goals = {0.99};  // By objective: required share of the attainment of a fleet of any size.
+  std::vector<double> goals = {0.99};  // By objective: required attainment, as far as a fleet of any size reaches it.
   double growth = 1.0;                 // Multiple of the rate at which the traffic is expected.
   // Equally likely multiples of that rate, ascending; empty if only the expected traffic counts.
   std::vector<double> futures{};

@@ -14,10 +14,8 @@ void SavedBudget::observe(std::span<const BudgetUse> minute) {
   minutes_ = kKeptOfDay * minutes_ + 1.0;
   first_minutes_ *= kKeptOfDay;
   for (std::size_t i = 0; i < uses_.size(); ++i) {
-    const BudgetUse use = i < minute.size() ? minute[i] : BudgetUse{};
-    uses_[i].requests = kKeptOfDay * uses_[i].requests + use.requests;
-    uses_[i].missed = kKeptOfDay * uses_[i].missed + use.missed;
-    uses_[i].allowed = kKeptOfDay * uses_[i].allowed + use.allowed;
+    uses_[i] = uses_[i].times(kKeptOfDay);
+    if (i < minute.size()) uses_[i] += minute[i];
   }
 }
 
