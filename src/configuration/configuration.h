@@ -221,6 +221,7 @@ void add_deployments(options::Table& table, Configuration& configuration);
 void add_output(options::Table& table, OutputOptions& output, std::uint32_t& series_points);
 void add_gateway(options::Table& table, GatewaySetup& gateway);
 void add_classes(options::Table& table, dispatch::DispatchOptions& dispatch);
+void add_deferral(options::Table& table, dispatch::BatchOptions& batch);
 void add_log(options::Table& table, logging::LoggerOptions& log);
 void add_prometheus(options::Table& table, connect::PrometheusOptions& prometheus);
 

@@ -31,25 +31,6 @@ void add_class(Table& table, dispatch::ClassOptions& options, const ClassNames& 
   table.add(names.degrade_to, count(options.degrade.max_tokens, 1, 10'000'000)).reloadable();
 }
 
-void add_deferral(Table& table, dispatch::BatchOptions& batch) {
-  using dispatch::NearDeadline;
-  table
-      .add({"classes.batch.completion_window", "--defer-batch",
-            "time for the whole answer of a batch request, which waits for spare capacity meanwhile; 0s defers none"},
-           duration(batch.completion_window))
-      .reloadable();
-  table
-      .add({"classes.batch.defer_load", "",
-            "share of slo.itl and of kv_throttle up to which a replica has spare capacity for deferred requests"},
-           share(batch.defer_load, 0.05, 1.0))
-      .reloadable();
-  table
-      .add({"classes.batch.near_deadline", "",
-            "what happens to a deferred request near its deadline: send (like an interactive one) or refuse"},
-           named_choice(batch.near_deadline, {{"send", NearDeadline::kSend}, {"refuse", NearDeadline::kRefuse}}))
-      .reloadable();
-}
-
 }  // namespace
 
 void add_classes(Table& table, dispatch::DispatchOptions& dispatch) {
@@ -67,7 +48,26 @@ void add_classes(Table& table, dispatch::DispatchOptions& dispatch) {
              {"classes.batch.overload", "", kOverloadHelp},
              {"classes.batch.degrade_above", "", "waiting tokens of both classes above which answers are shortened"},
              {"classes.batch.degrade_to", "", "max_tokens of a shortened answer"}});
-  add_deferral(table, dispatch.batch);
+}
+
+void add_deferral(Table& table, dispatch::BatchOptions& batch) {
+  using dispatch::NearDeadline;
+  table.group("Deferral");
+  table
+      .add({"classes.batch.completion_window", "--defer-batch",
+            "time for the whole answer of a batch request, which waits for spare capacity meanwhile; 0s defers none"},
+           duration(batch.completion_window))
+      .reloadable();
+  table
+      .add({"classes.batch.defer_load", "",
+            "share of slo.itl and of kv_throttle up to which a replica has spare capacity for deferred requests"},
+           share(batch.defer_load, 0.05, 1.0))
+      .reloadable();
+  table
+      .add({"classes.batch.near_deadline", "",
+            "what happens to a deferred request near its deadline: send (like an interactive one) or refuse"},
+           named_choice(batch.near_deadline, {{"send", NearDeadline::kSend}, {"refuse", NearDeadline::kRefuse}}))
+      .reloadable();
 }
 
 }  // namespace penstock::configuration

@@ -336,12 +336,13 @@ Table configuration_table(Configuration& made) {
 }
 
 std::vector<std::string_view> replay_groups() {
-  return {"Workload", "What is compared", "SLO",     "Fleet",       "Engine",
-          "Faults",   "Capacity",         "Planner", "Deployments", "Output"};
+  return {"Workload", "What is compared", "SLO",     "Fleet",       "Engine", "Faults",
+          "Capacity", "Deferral",         "Planner", "Deployments", "Output"};
 }
 
 std::vector<std::string_view> gateway_groups() {
-  return {"Addresses", "Operation", "Replicas", "Forwarding", "Routing", "Admission", "Accounting", "SLO", "Log"};
+  return {"Addresses", "Operation", "Replicas",   "Forwarding", "Routing",
+          "Admission", "Deferral",  "Accounting", "SLO",        "Log"};
 }
 
 std::vector<std::string_view> planner_groups() { return {"Prometheus"}; }

@@ -441,6 +441,7 @@ void add_gateway(Table& table, GatewaySetup& setup) {
       .list<dispatch::Model>({"models", "", "models with their prices and context lengths"},
                              setup.options.dispatch.models, kItemsMax, add_model)
       .reloadable();
+  add_deferral(table, setup.options.dispatch.batch);
   table.group("Accounting");
   table.add({"gateway.ledger", "--ledger", "SQLite file with an entry for each request"}, text(setup.ledger));
   table.add({"gateway.ledger_retention", "", "entries that are older are removed; 0s keeps all"},

@@ -206,6 +206,16 @@ class Replay(CliTest):
         self.assertNotEqual(self.read_json("1s.json")["results"][0]["series"]["arrivals_per_s"],
                             self.read_json("10s.json")["results"][0]["series"]["arrivals_per_s"])
 
+    def test_batch_requests_wait_for_spare_capacity(self):
+        words = ("replay", "built-in", "--to", "5m", "--batch-share", "50%", "--policy", "static", "--no-answer", "--json")
+        self.run_program(*words, "at_once.json")
+        [row] = self.read_json("at_once.json")["results"]
+        self.assertEqual(row["gateway"]["deferral"]["sent_spare"], 0)
+        self.run_program(*words, "deferred.json", "--defer-batch", "10m")
+        [row] = self.read_json("deferred.json")["results"]
+        self.assertGreater(row["gateway"]["deferral"]["sent_spare"], 0)
+        self.assertEqual([target["name"] for target in row["targets"]], ["general", "batch"])
+
     def test_synthetic_traffic_needs_no_file(self):
         done = self.run_program("replay", "synthetic:rate=2,duration=60s,input=500,output=50", "--policy", "static")
         self.assertRegex(done.stdout, r"(?m)^static 1 ")
