@@ -106,6 +106,12 @@ TEST(Backtest, StricterGoalsPlanForFewerMissesAtFirst) {
   }
 }
 
+// A fleet of one or two replicas would miss whole bursts.
+TEST(Backtest, AFifthOfTheFuturesIsTheMostThatAGoalOfNinetyFivePercentGivesUpAtFirst) {
+  const Backtest backtest{{.goal = 0.95, .lag = minutes{2}}};
+  EXPECT_LE(backtest.first().allowance, 0.2);
+}
+
 TEST(Backtest, NinesLowerTheAllowance) {
   double allowance = 1.0;
   for (const double goal : {0.8, 0.9, 0.95, 0.99, 0.999}) {
