@@ -8,7 +8,7 @@ import cli_testing
 from cli_testing import PROGRAM, CliTest, Path
 
 ROOT = Path(__file__).resolve().parents[2]
-COMMAND = re.compile(r"(?:^|[|($;&] *|\s)penstock ([a-z]+)\b([^|;&#]*)")
+COMMAND = re.compile(r"(?:^|[\s|($;&])penstock ([a-z]+)\b([^|;&#]*)")
 FLAG = re.compile(r"(?<![\w-])--[a-z][\w-]*")
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.M | re.S)
 QUOTED = re.compile(r"`([^`\n]+)`")
@@ -54,8 +54,8 @@ class Documents(CliTest):
                 if found[1] not in ("yaml", "yml") or FOREIGN.search(found[2]):
                     continue
                 seen += 1
-                # A key file or a cluster may be missing here.
                 line = text[:found.start()].count("\n") + 1
+                # What a file needs of its machine, such as a key file or a cluster, may be missing here.
                 wrong += [f"{page.relative_to(ROOT)}:{line}: {problem}" for problem in self.problems_of(found[2])
                           if "unknown key" in problem or "must be" in problem]
         self.assertEqual(wrong, [])

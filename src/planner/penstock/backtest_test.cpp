@@ -112,6 +112,25 @@ TEST(Backtest, AFifthOfTheFuturesIsTheMostThatAGoalOfNinetyFivePercentGivesUpAtF
   EXPECT_LE(backtest.first().allowance, 0.2);
 }
 
+TEST(Backtest, AQuietHourDoesNotJustifyAnAllowanceAboveAFifth) {
+  for (const double load : {30.0, 250.0}) {
+    Course course{0.95};
+    course.size.replicas = 1;
+    course.run(
+        90, [&](int) { return load; }, 0.0);
+    EXPECT_LE(course.backtest.chosen().allowance, 0.2) << load;
+  }
+}
+
+// docs/planner.md names these.
+TEST(Backtest, TheFirstChoiceIsTheDocumentedOne) {
+  const auto first = [](double goal) { return Backtest{{.goal = goal, .lag = minutes{2}}}.first(); };
+  EXPECT_EQ(first(0.99).allowance, 0.03);
+  EXPECT_EQ(first(0.99).hold, minutes{5});
+  EXPECT_EQ(first(0.95).allowance, 0.07);
+  EXPECT_EQ(first(0.95).hold, minutes{5});
+}
+
 TEST(Backtest, NinesLowerTheAllowance) {
   double allowance = 1.0;
   for (const double goal : {0.8, 0.9, 0.95, 0.99, 0.999}) {
