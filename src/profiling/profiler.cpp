@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 namespace penstock::profiling {
 namespace {
@@ -176,7 +177,8 @@ core::Result<void> Profiler::take_steps(Entry& entry, const Burst& burst, std::s
 core::Result<void> Profiler::take_short_window(Entry& entry, const Burst& burst, std::uint32_t at_once) {
   const bool can_grow = burst.output_tokens < output_max(burst.point);
   const bool has_grown = at_once >= burst.requests || entry.at_once == 0 || at_once > entry.at_once * 5 / 4;
-  if (can_grow && has_grown && ++entry.retries <= kRetriesMost) {
+  const bool is_retried = ++entry.retries <= kRetriesMost;
+  if (can_grow && has_grown && is_retried) {
     entry.at_once = at_once;
     entry.output_tokens = std::min(2 * burst.output_tokens, output_max(burst.point));
     return {};
@@ -184,7 +186,12 @@ core::Result<void> Profiler::take_short_window(Entry& entry, const Burst& burst,
   if (at_once == 0 || at_once >= burst.requests)
     return core::invalid_input(to_string(burst.point), "answers are too short to be measured",
                                "the endpoint must support ignore_eos and stream each token");
-  learn_limit(burst.point, at_once);
+  // A busy machine delays an answer until another has ended, which looks like a limit. The same requests decide.
+  if (is_retried && !std::exchange(entry.is_seen_limited, true)) {
+    entry.at_once = std::max(entry.at_once, at_once);
+    return {};
+  }
+  learn_limit(burst.point, std::max(entry.at_once, at_once));
   return {};
 }
 

@@ -76,7 +76,8 @@ class Profiler {
   struct Entry {
     PointSamples samples;
     std::uint32_t output_tokens = 0;         // After a window that was too short; 0 means the estimate.
-    std::uint32_t at_once = 0, retries = 0;  // Of the last window that was too short.
+    std::uint32_t at_once = 0, retries = 0;  // Of the windows that were too short.
+    bool is_seen_limited = false;            // Longer answers did not run more sequences at once.
     bool is_left_out = false;                // The endpoint does not run so many sequences, or cannot hold them.
   };
 

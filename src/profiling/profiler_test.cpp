@@ -109,6 +109,29 @@ TEST(Profiler, LimitOfSequencesIsFoundAndMeasured) {
   EXPECT_NEAR(model->decode_ms(6, 500), 16.0, 0.2);
 }
 
+// On a busy machine, an answer can begin after another has ended.
+TEST(Profiler, AnswersThatAreDelayedTwiceAreNoLimit) {
+  const auto truth = model_of("linear:10,1,0.02,0");
+  SimulatedEndpoint endpoint{*truth};
+  Profiler profiler{small_grid()};
+  int delayed = 0;
+  while (const auto burst = profiler.next()) {
+    std::vector<TimedAnswer> answers = endpoint.run(*burst);
+    if (burst->requests == 2 && delayed < 2) {
+      ++delayed;
+      const core::Duration late = answers[0].token_times.back() - answers[1].token_times.front() + core::Duration{1};
+      for (core::Duration& time : answers[1].token_times) time += late;
+      endpoint.clock += late;
+    }
+    ASSERT_TRUE(profiler.take(*burst, answers).has_value());
+  }
+  EXPECT_EQ(delayed, 2);
+  EXPECT_EQ(profiler.sequences_max(), 0);
+  const auto model = profiler.model();
+  ASSERT_TRUE(model.has_value()) << model.error().message();
+  EXPECT_EQ(model->most_sequences(), 16);
+}
+
 TEST(Profiler, KvCacheThatIsKnownIsNotExceeded) {
   const auto truth = model_of("linear:10,1,0.02,0");
   SimulatedEndpoint endpoint{*truth};

@@ -109,9 +109,11 @@ class Scale(PodsThatServe):
         self.assertGreater(received, 1000 * SECONDS, "the pods hardly publish")
         self.assertLess(cost, 2.0)
         self.assertLess(took, limit_s(KNOWN_S))
-        # Half a core for 10,000 messages a second; a fifth of it is what pods cost without them.
-        self.assertLess(spent / at, 0.1 + 0.4 * received / at / 10_000)
-        self.assertGreaterEqual(within, 0.99 * ticks)
+        # 0.3 to 0.5 cores for 10,000 messages a second, a fifth of them for the pods themselves; more on a busy machine.
+        self.assertLess(spent / at, 0.1 + 0.6 * received / at / 10_000)
+        # Once a minute a tick plans anew, which takes longer.
+        self.assertGreaterEqual(within, 0.9 * ticks)
+        self.assertEqual(share_within(after, text, "penstock_plan_tick_cpu_seconds", 0.25)[0], ticks)
         self.assertGreater(ticks, 5)
         self.assertLess(memory, 200)
         self.assertEqual(self.replicas("scale"), PODS)
