@@ -179,8 +179,9 @@ class Cluster:
                 entry = json.loads(line)
                 if entry["objectRef"].get("namespace") != namespace or entry["stage"] != "ResponseComplete":
                     continue
+                written = entry["objectRef"]
                 found.append({"at": seconds_of(entry["stageTimestamp"]), "user": entry["user"]["username"].split(":")[-1],
-                              "status": entry["responseStatus"]["code"], "is_lease": entry["objectRef"]["resource"] == "leases",
+                              "status": entry["responseStatus"]["code"], "is_lease": written["resource"] == "leases", "name": written["name"],
                               "replicas": entry.get("responseObject", {}).get("spec", {}).get("replicas")})
         return sorted(found, key=lambda write: write["at"])
 
