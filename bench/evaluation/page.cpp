@@ -50,22 +50,25 @@ std::string summary(const Evaluation& evaluation) {
       "cheaper.\n\n"
       "| trace | Penstock | ÷ best peer tuned here | ÷ best peer tuned elsewhere | ÷ best fixed fleet | ÷ fixed fleet "
       "of "
-      "the first half | ÷ oracle | attainment delivered for the goal of 99 % | direction changes per day |\n"
-      "|---|---:|---|---|---:|---:|---:|---:|---:|\n";
+      "the first half | ÷ oracle | oracle ÷ best peer tuned here | attainment delivered for the goal of 99 % | "
+      "direction "
+      "changes per day |\n"
+      "|---|---:|---|---|---:|---:|---:|---:|---:|---:|\n";
   for (const TraceEvaluation& trace : evaluation.traces) {
     const auto cost = cost_of(trace.penstock.runs, kGoal);
     const auto ours = hours_of(cost);
+    const auto oracle = hours_of(oracle_cost(trace, kGoal));
+    const auto rival = best_peer(trace, kGoal);
     const Run* shipped = at_goal(trace, kGoal);
     std::optional<double> charge, first_half;
     if (shipped != nullptr) charge = charged(trace, *shipped);
     if (trace.first_half) first_half = charged(trace, *trace.first_half);
-    text += fmt::format("| {} | {} | {} | {} | {} | {} | {} | {} | {} |\n", trace.title, in_hours(cost),
-                        against(ours, best_peer(trace, kGoal)),
-                        trace.variant ? "–" : against(charge, best_peer_tuned_elsewhere(evaluation, trace)),
-                        ratio(ours, hours_of(cost_of(trace.fixed.runs, kGoal))), ratio(ours, first_half),
-                        ratio(ours, hours_of(oracle_cost(trace, kGoal))),
-                        shipped == nullptr ? "–" : percent(shipped->attainment),
-                        shipped == nullptr ? "–" : fmt::format("{:.0f}", shipped->direction_changes_per_day));
+    text += fmt::format(
+        "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |\n", trace.title, in_hours(cost), against(ours, rival),
+        trace.variant ? "–" : against(charge, best_peer_tuned_elsewhere(evaluation, trace)),
+        ratio(ours, hours_of(cost_of(trace.fixed.runs, kGoal))), ratio(ours, first_half), ratio(ours, oracle),
+        rival ? ratio(oracle, rival->gpu_hours) : "–", shipped == nullptr ? "–" : percent(shipped->attainment),
+        shipped == nullptr ? "–" : fmt::format("{:.0f}", shipped->direction_changes_per_day));
   }
   return text +
          fmt::format(
@@ -82,7 +85,10 @@ std::string summary(const Evaluation& evaluation) {
              "reached 99 % in the first\n"
              "  half of the trace, for lack of a recorded day before. Below {} on the whole trace it is charged "
              "as above.\n"
-             "- **Oracle**: the least of all runs on the trace, of which one knows the future (`clairvoyant`).\n"
+             "- **Oracle**: the least of all runs on the trace, of which one knows the future (`clairvoyant`). Its "
+             "ratio "
+             "to the best peer shows\n"
+             "  how much a policy can gain at all.\n"
              "- GPU-hours between two runs of a policy are interpolated, linearly in the logarithm of the share "
              "of misses, along its\n"
              "  efficient runs. ≤: no run came close from below, and another setting may cost less. –: no setting "
@@ -147,7 +153,9 @@ std::string settings(const Evaluation& evaluation) {
   std::string text = fmt::format(
       "\n## Method\n\n"
       "- SLO: TTFT {} and mean ITL {}, both, for each request; attainment is the share of requests within both.\n"
-      "- Engine, unless stated: `{}` step times, blocks of {} tokens, {} per replica; router `{}`; seed {}; between {} "
+      "- Engine, unless stated: `{}` step times, blocks of {} tokens, {} per replica; router `{}`, for all policies; "
+      "seed {}; "
+      "between {} "
       "and {} replicas.\n"
       "- A replica is ready {} after its request unless the trace states another start-up, and costs GPU-hours from "
       "the "

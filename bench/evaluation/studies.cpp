@@ -35,8 +35,8 @@ constexpr std::array kAblations{
     Ablation{.name = "replicas asleep", .flags = "--wake-time 8s", .on_days = true},
     Ablation{.name = "no load loop", .flags = "--load-interval 0s"},
     Ablation{.name = "no throughput loop", .flags = "--throughput-interval 0s"},
-    Ablation{.name = "router of the gateway", .flags = "--router live"},
-    Ablation{.name = "router round-robin", .flags = "--router round-robin"},
+    Ablation{.name = "KV router of Dynamo, no gateway", .flags = "--router kv"},
+    Ablation{.name = "round robin, no gateway", .flags = "--router round-robin"},
     Ablation{.name = "pools in a fixed ratio", .flags = "--phase load", .only_on = kPools},
     Ablation{.name = "replicas change their role", .flags = "--switch-time 20s", .only_on = kPools},
 };

@@ -103,9 +103,9 @@ TEST(Settings, AnEngineOfSeveralGpusCostsAllOfThem) {
   EXPECT_EQ(dense->run.pools.front().gpus_per_replica, 4U);
   EXPECT_EQ(dense->run.pools.front().max_replicas, 32U);
   EXPECT_EQ(dense->score_from, std::chrono::minutes{7});
-  const auto slow = settings_of(*find_trace("azure-300s"), {"traces", false, 1}, "--router live");
+  const auto slow = settings_of(*find_trace("azure-300s"), {"traces", false, 1}, "--router kv");
   ASSERT_TRUE(slow.has_value());
-  EXPECT_EQ(slow->run.router, routing::Strategy::kLive);
+  EXPECT_EQ(slow->run.router, routing::Strategy::kKv);
   EXPECT_EQ(slow->score_from, std::chrono::minutes{13});
 }
 

@@ -110,10 +110,9 @@ core::Duration busiest_window(const workload::Workload& workload, core::Duration
   return static_cast<std::int64_t>(begins) * kWindowStep;
 }
 
-// The step times, the SLO and the start-up time are the defaults of a replay. The router is that of Dynamo, without
-// limits.
+// The step times, the SLO, the start-up time and the router, which is the gateway, are the defaults of a replay.
 core::Result<configuration::Configuration> base_settings(const EvaluationScope& scope, std::string_view flags) {
-  auto settings = settings_of_flags(fmt::format("--router kv --max-replicas {} {}", kReplicasMax, flags));
+  auto settings = settings_of_flags(fmt::format("--max-replicas {} {}", kReplicasMax, flags));
   if (!settings) return settings;
   settings->jobs = scope.jobs;
   settings->score_from = scored_from(settings->run.pools.front().start_up);

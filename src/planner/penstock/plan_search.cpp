@@ -28,7 +28,8 @@ class FleetSearch {
     plan.best = best_.all.attainment();
     plan.requests = best_.all.requests;
     // If the bounds leave no room for the futures, as much of it as fits is used.
-    future_best_ = over_futures(plan.fleet);
+    reachable_ = all_of(best_);
+    if (!covers_futures(plan.fleet, kShrinkAllowance)) reachable_ = over_futures(plan.fleet);
     plan.bounds.resize(from.size());
     for (std::size_t pool = 0; pool < from.size() && !exhausted_; ++pool)
       smallest(plan, pool, from[pool], static_cast<double>(pool + 1) / static_cast<double>(from.size()));
@@ -107,7 +108,9 @@ class FleetSearch {
 
   [[nodiscard]] bool gains(const Fleet& large, const Fleet& more) {
     const TrialOutcome kept = judge(large);
-    if (kept.all.attainment() < kHardlyHalf || !covers_futures(large, kept, all_of(kept))) return true;
+    best_ = kept;
+    reachable_ = all_of(kept);
+    if (kept.all.attainment() < kHardlyHalf || !covers_futures(large)) return true;
     if (kept.all.attainment() > kAllKept) return false;
     const TrialOutcome kept_by_more = judge(more);
     if (kept_by_more.all.attainment() - kept.all.attainment() >= kGain) return true;
@@ -116,18 +119,20 @@ class FleetSearch {
     return false;
   }
 
-  // Mean over the futures. One without growth is taken to be like the expected traffic, which saves trials of large
-  // fleets.
+  // Mean over the futures.
   TrialOutcome over_futures(const Fleet& fleet) {
-    const TrialOutcome now = judge(fleet);
-    if (goal_.futures.empty() || goal_.allowance >= 1.0) return now;
-    const double part = 1.0 / static_cast<double>(goal_.futures.size());
+    if (!has_futures()) return judge(fleet);
     TrialOutcome mean;
-    for (const double multiple : goal_.futures) {
-      const bool grows = multiple > 1.0 + kSameLoad;
-      mean += (grows ? attempt(fleet, loads_at(fleet, multiple)) : now).times(part);
-    }
+    for (const double multiple : goal_.futures) mean += in_future(fleet, multiple).times(part_of_future());
     return mean;
+  }
+
+  [[nodiscard]] bool has_futures() const { return !goal_.futures.empty() && goal_.allowance < 1.0; }
+  [[nodiscard]] double part_of_future() const { return 1.0 / static_cast<double>(goal_.futures.size()); }
+
+  // A future without growth is taken to be like the expected traffic, which saves trials of large fleets.
+  TrialOutcome in_future(const Fleet& fleet, double multiple) {
+    return multiple > 1.0 + kSameLoad ? attempt(fleet, loads_at(fleet, multiple)) : judge(fleet);
   }
 
   [[nodiscard]] std::vector<double> loads_at(const Fleet& fleet, double multiple) const {
@@ -136,14 +141,29 @@ class FleetSearch {
     return loads;
   }
 
-  // Returns true if no objective misses more than is allowed over the futures.
-  [[nodiscard]] bool covers_futures(const Fleet& fleet, const TrialOutcome& best, const TrialOutcome& reachable,
-                                    double part = 1.0) {
-    if (goal_.futures.empty() || goal_.allowance >= 1.0) return true;
-    const TrialOutcome mean = over_futures(fleet);
-    if (mean.targets.empty()) return mean.all.attainment() >= needed_over_futures(best.all, reachable.all, 0, part);
+  // Returns true if no objective misses more than is allowed over the futures. The heaviest future comes first: a fleet
+  // keeps in each lighter one at least as much, and at most as much as of the expected traffic, which mostly decides
+  // before all futures are tried.
+  [[nodiscard]] bool covers_futures(const Fleet& fleet, double part = 1.0) {
+    if (!has_futures()) return true;
+    const TrialOutcome expected = judge(fleet);
+    TrialOutcome sum;
+    double left = 1.0;
+    for (auto multiple = goal_.futures.rbegin(); multiple != goal_.futures.rend() && !exhausted_; ++multiple) {
+      const TrialOutcome outcome = in_future(fleet, *multiple);
+      const auto with_rest = [&](TrialOutcome mean, const TrialOutcome& rest) { return mean += rest.times(left); };
+      if (keeps_over_futures(with_rest(sum, outcome), part)) return true;
+      sum += outcome.times(part_of_future());
+      left -= part_of_future();
+      if (!keeps_over_futures(with_rest(sum, expected), part)) return false;
+    }
+    return keeps_over_futures(sum, part);
+  }
+
+  [[nodiscard]] bool keeps_over_futures(const TrialOutcome& mean, double part) const {
+    if (mean.targets.empty()) return mean.all.attainment() >= needed_over_futures(best_.all, reachable_.all, 0, part);
     for (std::size_t i = 0; i < mean.targets.size(); ++i)
-      if (mean.targets[i].attainment() < needed_over_futures(best.targets[i], reachable.targets[i], i, part))
+      if (mean.targets[i].attainment() < needed_over_futures(best_.targets[i], reachable_.targets[i], i, part))
         return false;
     return true;
   }
@@ -207,14 +227,12 @@ class FleetSearch {
     const TrialOutcome outcome = judge(tried);
     const bool good = keeps_goals(outcome, share_of_misses, doubts);
     const double part = replicas < there_is ? kShrinkAllowance : 1.0;
-    const bool both = good && covers_futures(tried, best_, future_best_, part);
+    const bool both = good && covers_futures(tried, part);
     if (!both && !exhausted_) {
       // The last failed trial is the one with one replica less.
       plan.bounds[pool] = bound_of(outcome, share_of_misses, doubts);
-      if (good) {
-        plan.bounds[pool].over_futures = over_futures(tried).all.attainment();
-        plan.bounds[pool].needed_over_futures = needed_over_futures(best_.all, future_best_.all, 0, part);
-      }
+      if (good) plan.bounds[pool].needed_over_futures = needed_over_futures(best_.all, reachable_.all, 0, part);
+      too_small_ = good ? tried : Fleet{};
     }
     return both;
   }
@@ -224,6 +242,7 @@ class FleetSearch {
     // `enough` meets the goal; `short_of` does not, or is not allowed.
     std::uint32_t enough = plan.fleet[pool], short_of = least(pool) - 1;
     if (enough <= least(pool)) return;
+    too_small_.clear();
     const auto holds = [&](std::uint32_t replicas) { return keeps(plan, pool, replicas, there_is, share_of_misses); };
     const std::uint32_t guess = std::clamp(there_is, least(pool), enough - 1);
     if (holds(guess)) {
@@ -251,7 +270,10 @@ class FleetSearch {
       (holds(middle) ? enough : short_of) = middle;
     }
     plan.fleet[pool] = enough;
-    if (enough <= least(pool)) plan.bounds[pool] = {};
+    if (enough <= least(pool))
+      plan.bounds[pool] = {};
+    else if (!too_small_.empty())
+      plan.bounds[pool].over_futures = over_futures(too_small_).all.attainment();
   }
 
   FleetOutcomes& outcomes_;
@@ -260,8 +282,9 @@ class FleetSearch {
   std::map<Fleet, TrialOutcome> tried_;                        // At the rate of the traffic.
   std::map<std::pair<Fleet, double>, TrialOutcome> tried_at_;  // At other rates.
   std::map<Fleet, TrialOutcome> judged_;                       // At the planned rate.
-  TrialOutcome best_;
-  TrialOutcome future_best_;
+  TrialOutcome best_;                                          // Of a fleet of any size, on the planned traffic.
+  TrialOutcome reachable_;                                     // And over the futures.
+  Fleet too_small_;  // The last fleet that kept the goals and did not cover the futures.
   bool exhausted_ = false;
 };
 

@@ -33,6 +33,7 @@ class FormulaOutcomes final : public FleetOutcomes {
   }
   [[nodiscard]] TrialOutcome at(const Fleet& fleet) const { return formula_(fleet); }
   [[nodiscard]] std::size_t asked() const { return known_.size(); }
+  [[nodiscard]] bool asked(const Fleet& fleet) const { return known_.contains(fleet); }
 
   int left = 1'000'000;
   std::vector<double> loads;  // Load multiples for which less than one replica was tried.
@@ -69,6 +70,17 @@ FleetPlan plan_of(FormulaOutcomes outcomes, const Fleet& from, const PlanGoal& g
 TEST(PlanSearch, FindsTheSmallestFleetFromAnyStart) {
   for (const std::uint32_t from : {1U, 5U, 15U, 16U, 17U, 40U, 100U})
     EXPECT_EQ(plan_of(needing(16), {from}).fleet, Fleet{16}) << from;
+}
+
+TEST(PlanSearch, LighterFuturesAreNotTriedIfTheHeaviestDecides) {
+  PlanGoal goal;
+  for (const double multiple : {0.8, 1.0, 1.1, 1.2, 1.3, 1.4, 1.5}) goal.futures.push_back(multiple);
+  FormulaOutcomes outcomes = needing(16);
+  const auto plan = search_plan(outcomes, pools_of(1, 1, 100), {16}, goal);
+  ASSERT_TRUE(plan.has_value());
+  EXPECT_TRUE(outcomes.asked({32}));  // The large fleet keeps all at 1.5 times the load, as 21 replicas show.
+  EXPECT_TRUE(outcomes.asked({21}));
+  for (const std::uint32_t lighter : {26U, 27U, 29U, 30U}) EXPECT_FALSE(outcomes.asked({lighter})) << lighter;
 }
 
 TEST(PlanSearch, UnavoidableMissesCountInTheGoal) {
