@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numeric>
+#include <string_view>
 
 namespace penstock::evaluation {
 namespace {
@@ -239,10 +241,15 @@ std::string cpu_report(const Evaluation& evaluation) {
 }
 
 std::uint64_t scale_down_failures(const decision::RunResult& result) {
+  constexpr std::array<std::string_view, 6> kOther{"prompt_exceeds_kv_cache",
+                                                   "context_length_exceeded",
+                                                   "replica_crashed",
+                                                   "queue_timeout",
+                                                   "queue_full",
+                                                   "engines_full"};
   std::uint64_t failures = 0;
   for (const decision::FailureCount& failure : result.failures)
-    if (failure.reason != "prompt_exceeds_kv_cache" && failure.reason != "replica_crashed")
-      failures += failure.requests;
+    if (std::find(kOther.begin(), kOther.end(), failure.reason) == kOther.end()) failures += failure.requests;
   return failures;
 }
 

@@ -153,8 +153,8 @@ struct Spread {
 // CPU time by part, for the terminal: a line for each trace and policy, and the sum.
 [[nodiscard]] std::string cpu_report(const Evaluation& evaluation);
 
-// Requests that failed though they fitted, and not because a replica crashed: those that a drain cut off or left
-// behind.
+// Requests that failed though they fitted, and neither because a replica crashed nor because the gateway refused them
+// while all engines were full: those that a drain cut off or left behind.
 [[nodiscard]] std::uint64_t scale_down_failures(const decision::RunResult& result);
 
 }  // namespace penstock::evaluation

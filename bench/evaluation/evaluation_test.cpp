@@ -152,9 +152,9 @@ TEST(Comparison, BurstsAreComparedWithPeersThatCostNoMore) {
   EXPECT_FALSE(burst_attainment_of_peers(trace, 1.0));
 }
 
-TEST(ScaleDownFailures, LeaveOutRequestsThatNeverFitAndCrashes) {
+TEST(ScaleDownFailures, LeaveOutRequestsThatNeverFitCrashesAndFullEngines) {
   decision::RunResult result;
-  result.failures = {{"prompt_exceeds_kv_cache", 3}, {"replica_crashed", 2}, {"unfinished", 4}};
+  result.failures = {{"prompt_exceeds_kv_cache", 3}, {"replica_crashed", 2}, {"queue_timeout", 5}, {"unfinished", 4}};
   EXPECT_EQ(scale_down_failures(result), 4U);
 }
 

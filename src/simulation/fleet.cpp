@@ -37,9 +37,8 @@ void Fleet::publish(core::Instant now) {
                    : state == ReplicaState::kDraining ? dispatch::ReplicaPhase::kDraining
                                                       : dispatch::ReplicaPhase::kWarming;
       spec.kv_tokens = std::uint64_t{pool.spec.engine.kv_blocks} * pool.spec.engine.block_tokens;
-      if (has_pool_rules())
-        spec.context_tokens =
-            static_cast<std::uint32_t>(std::min<std::uint64_t>(engine::context_tokens(pool.spec.engine), UINT32_MAX));
+      spec.context_tokens =
+          static_cast<std::uint32_t>(std::min<std::uint64_t>(engine::context_tokens(pool.spec.engine), UINT32_MAX));
     }
   }
   dispatcher_.set_replicas(specs, now);

@@ -44,6 +44,13 @@ class Replay(CliTest):
             self.assertLessEqual(result["ttft_ms"]["p50"], result["ttft_ms"]["p99"])
             self.assertTrue(0.0 <= result["slo_attainment"] <= 1.0)
 
+    def test_the_gateway_permits_what_fits_the_kv_cache_of_an_engine(self):
+        long = {"timestamp": 0, "input_length": 200_000, "output_length": 10, "hash_ids": list(range(391))}
+        done = self.run_program("replay", self.write("long.jsonl", json.dumps(long) + "\n"), "--policy", "static", "--slo", "ttft=60s,itl=50ms",
+                                "--no-answer", "--json", "out.json")
+        (result,) = self.read_json("out.json")["results"]
+        self.assertEqual((result["slo_attainment"], result["failures"]), (1.0, []), done.stdout)
+
     def test_ends_with_what_reaches_the_goal_at_the_lowest_cost(self):
         done = self.run_program("replay", self.trace, "--max-replicas", "4", "--json", "out.json")
         report = self.read_json("out.json")
