@@ -3,10 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <numeric>
 #include <string_view>
+
+#include "dispatch/refusal.h"
 
 namespace penstock::evaluation {
 namespace {
@@ -49,6 +50,14 @@ std::optional<double> charged_for_settings_of_others(const Evaluation& evaluatio
   }
   if (!works) return std::nullopt;
   return sum / others;
+}
+
+bool is_of_scaling_down(std::string_view reason) {
+  using dispatch::RefusalReason;
+  for (const auto refused : {RefusalReason::kContextLengthExceeded, RefusalReason::kQueueTimeout,
+                             RefusalReason::kQueueFull, RefusalReason::kEnginesFull})
+    if (reason == dispatch::to_string(refused)) return false;
+  return reason != "prompt_exceeds_kv_cache" && reason != "replica_crashed";
 }
 
 }  // namespace
@@ -241,15 +250,9 @@ std::string cpu_report(const Evaluation& evaluation) {
 }
 
 std::uint64_t scale_down_failures(const decision::RunResult& result) {
-  constexpr std::array<std::string_view, 6> kOther{"prompt_exceeds_kv_cache",
-                                                   "context_length_exceeded",
-                                                   "replica_crashed",
-                                                   "queue_timeout",
-                                                   "queue_full",
-                                                   "engines_full"};
   std::uint64_t failures = 0;
   for (const decision::FailureCount& failure : result.failures)
-    if (std::find(kOther.begin(), kOther.end(), failure.reason) == kOther.end()) failures += failure.requests;
+    if (is_of_scaling_down(failure.reason)) failures += failure.requests;
   return failures;
 }
 

@@ -51,8 +51,7 @@ std::string summary(const Evaluation& evaluation) {
       "| trace | Penstock | ÷ best peer tuned here | ÷ best peer tuned elsewhere | ÷ best fixed fleet | ÷ fixed fleet "
       "of "
       "the first half | ÷ oracle | oracle ÷ best peer tuned here | attainment delivered for the goal of 99 % | "
-      "direction "
-      "changes per day |\n"
+      "direction changes per day |\n"
       "|---|---:|---|---|---:|---:|---:|---:|---:|---:|\n";
   for (const TraceEvaluation& trace : evaluation.traces) {
     const auto cost = cost_of(trace.penstock.runs, kGoal);
@@ -86,8 +85,7 @@ std::string summary(const Evaluation& evaluation) {
              "  half of the trace, for lack of a recorded day before. Below {} on the whole trace it is charged "
              "as above.\n"
              "- **Oracle**: the least of all runs on the trace, of which one knows the future (`clairvoyant`). Its "
-             "ratio "
-             "to the best peer shows\n"
+             "ratio to the best peer shows\n"
              "  how much a policy can gain at all.\n"
              "- GPU-hours between two runs of a policy are interpolated, linearly in the logarithm of the share "
              "of misses, along its\n"
@@ -154,9 +152,7 @@ std::string settings(const Evaluation& evaluation) {
       "\n## Method\n\n"
       "- SLO: TTFT {} and mean ITL {}, both, for each request; attainment is the share of requests within both.\n"
       "- Engine, unless stated: `{}` step times, blocks of {} tokens, {} per replica; router `{}`, for all policies; "
-      "seed {}; "
-      "between {} "
-      "and {} replicas.\n"
+      "seed {}; between {} and {} replicas.\n"
       "- A replica is ready {} after its request unless the trace states another start-up, and costs GPU-hours from "
       "the "
       "request on.\n"

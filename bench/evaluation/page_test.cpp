@@ -65,6 +65,16 @@ TEST(Targets, DaysAskForMoreThanHours) {
   EXPECT_FALSE(target_named(evaluation, kTunedHere).reached());
 }
 
+TEST(Targets, DirectionChangesAreJudgedOnDaysOnly) {
+  Evaluation evaluation = sample();
+  evaluation.traces[0].penstock.runs[1].direction_changes_per_day = 25.0;
+  EXPECT_FALSE(target_named(evaluation, "direction changes per day, on days").applies());
+  evaluation.traces[0].day_long = true;
+  const Target target = target_named(evaluation, "direction changes per day, on days");
+  EXPECT_TRUE(target.applies());
+  EXPECT_FALSE(target.reached());
+}
+
 TEST(Targets, AShortStartUpAllowsLessAboveTheOracle) {
   Evaluation evaluation = sample();
   evaluation.traces[0].penstock.runs[1].gpu_hours = 6.3;  // 1.26 of the oracle's.

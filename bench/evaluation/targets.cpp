@@ -87,9 +87,8 @@ std::optional<Verdict> dominated(const TraceEvaluation& trace) {
 
 std::optional<Verdict> turns(const TraceEvaluation& trace) {
   const Run* run = at_goal(trace, kGoal);
-  if (trace.variant || run == nullptr) return std::nullopt;
   // A single change in an hour would be 24 a day.
-  if (!trace.day_long) return std::nullopt;
+  if (trace.variant || !trace.day_long || run == nullptr) return std::nullopt;
   return Verdict{trace.name, fmt::format("{:.0f}", run->direction_changes_per_day),
                  run->direction_changes_per_day <= kDirectionChangesPerDay};
 }

@@ -177,8 +177,8 @@ core::Result<void> Profiler::take_steps(Entry& entry, const Burst& burst, std::s
 core::Result<void> Profiler::take_short_window(Entry& entry, const Burst& burst, std::uint32_t at_once) {
   const bool can_grow = burst.output_tokens < output_max(burst.point);
   const bool has_grown = at_once >= burst.requests || entry.at_once == 0 || at_once > entry.at_once * 5 / 4;
-  const bool is_retried = ++entry.retries <= kRetriesMost;
-  if (can_grow && has_grown && is_retried) {
+  const bool may_retry = ++entry.retries <= kRetriesMost;
+  if (can_grow && has_grown && may_retry) {
     entry.at_once = at_once;
     entry.output_tokens = std::min(2 * burst.output_tokens, output_max(burst.point));
     return {};
@@ -187,7 +187,7 @@ core::Result<void> Profiler::take_short_window(Entry& entry, const Burst& burst,
     return core::invalid_input(to_string(burst.point), "answers are too short to be measured",
                                "the endpoint must support ignore_eos and stream each token");
   // A busy machine delays an answer until another has ended, which looks like a limit. The same requests decide.
-  if (is_retried && !std::exchange(entry.is_seen_limited, true)) {
+  if (may_retry && !std::exchange(entry.is_seen_limited, true)) {
     entry.at_once = std::max(entry.at_once, at_once);
     return {};
   }

@@ -24,11 +24,10 @@ class FleetSearch {
   std::optional<FleetPlan> run(const Fleet& from) {
     FleetPlan plan;
     plan.fleet = large_enough(from);
-    best_ = judge(plan.fleet);
+    measure_by(plan.fleet);
     plan.best = best_.all.attainment();
     plan.requests = best_.all.requests;
     // If the bounds leave no room for the futures, as much of it as fits is used.
-    reachable_ = all_of(best_);
     if (!covers_futures(plan.fleet, kShrinkAllowance)) reachable_ = over_futures(plan.fleet);
     plan.bounds.resize(from.size());
     for (std::size_t pool = 0; pool < from.size() && !exhausted_; ++pool)
@@ -106,10 +105,15 @@ class FleetSearch {
     return large;
   }
 
+  // What this fleet keeps is the best that goals are measured by. Over the futures, all requests count as reachable.
+  void measure_by(const Fleet& large) {
+    best_ = judge(large);
+    reachable_ = all_of(best_);
+  }
+
   [[nodiscard]] bool gains(const Fleet& large, const Fleet& more) {
-    const TrialOutcome kept = judge(large);
-    best_ = kept;
-    reachable_ = all_of(kept);
+    measure_by(large);
+    const TrialOutcome& kept = best_;
     if (kept.all.attainment() < kHardlyHalf || !covers_futures(large)) return true;
     if (kept.all.attainment() > kAllKept) return false;
     const TrialOutcome kept_by_more = judge(more);
@@ -232,7 +236,6 @@ class FleetSearch {
       // The last failed trial is the one with one replica less.
       plan.bounds[pool] = bound_of(outcome, share_of_misses, doubts);
       if (good) plan.bounds[pool].needed_over_futures = needed_over_futures(best_.all, reachable_.all, 0, part);
-      too_small_ = good ? tried : Fleet{};
     }
     return both;
   }
@@ -242,7 +245,6 @@ class FleetSearch {
     // `enough` meets the goal; `short_of` does not, or is not allowed.
     std::uint32_t enough = plan.fleet[pool], short_of = least(pool) - 1;
     if (enough <= least(pool)) return;
-    too_small_.clear();
     const auto holds = [&](std::uint32_t replicas) { return keeps(plan, pool, replicas, there_is, share_of_misses); };
     const std::uint32_t guess = std::clamp(there_is, least(pool), enough - 1);
     if (holds(guess)) {
@@ -270,10 +272,13 @@ class FleetSearch {
       (holds(middle) ? enough : short_of) = middle;
     }
     plan.fleet[pool] = enough;
-    if (enough <= least(pool))
+    if (enough <= least(pool)) {
       plan.bounds[pool] = {};
-    else if (!too_small_.empty())
-      plan.bounds[pool].over_futures = over_futures(too_small_).all.attainment();
+    } else if (plan.bounds[pool].is_future()) {
+      Fleet fewer = plan.fleet;
+      --fewer[pool];
+      plan.bounds[pool].over_futures = over_futures(fewer).all.attainment();
+    }
   }
 
   FleetOutcomes& outcomes_;
@@ -284,7 +289,6 @@ class FleetSearch {
   std::map<Fleet, TrialOutcome> judged_;                       // At the planned rate.
   TrialOutcome best_;                                          // Of a fleet of any size, on the planned traffic.
   TrialOutcome reachable_;                                     // And over the futures.
-  Fleet too_small_;  // The last fleet that kept the goals and did not cover the futures.
   bool exhausted_ = false;
 };
 
