@@ -76,9 +76,10 @@ Run run_of(const decision::RunResult& result) {
   run.bursts = result.bursts;
   if (result.duration_s > 0.0)
     run.direction_changes_per_day = static_cast<double>(result.direction_changes) * kSecondsPerDay / result.duration_s;
-  run.requests = result.requests;
-  run.misses =
-      static_cast<std::uint64_t>(std::llround((1.0 - result.slo_attainment) * static_cast<double>(result.requests)));
+  for (const decision::TargetResult& target : result.targets) {
+    run.requests += target.requests;
+    run.misses += target.requests - target.met;
+  }
   run.actions = result.scaling_actions;
   run.failed = result.failed;
   run.replicas = result.replicas;

@@ -113,7 +113,7 @@ struct RunResult {
   std::uint64_t role_switches = 0;  // Replicas that changed between prefill and decode.
   std::uint64_t requests = 0, completed = 0, failed = 0;
   std::vector<FailureCount> failures;
-  double slo_attainment = 0.0;   // Share of all requests; a failed request missed its SLO.
+  double slo_attainment = 0.0;   // Share of the requests that have an objective; a failed one missed it.
   std::optional<double> goal{};  // The share that the policy planned for; empty if it has no goal.
   double ttft_attainment = 0.0, itl_attainment = 0.0;
   BurstResult bursts;

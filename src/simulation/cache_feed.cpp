@@ -30,4 +30,23 @@ void CacheFeed::deliver() {
   if (pending_) timeline_.schedule(late_.front().at, EventKind::kCacheEvents);
 }
 
+void fill_caches(const RunOptions& options, const Gateway& gateway, dispatch::Dispatcher& dispatcher,
+                 Timeline& timeline, Fleet& fleet) {
+  CacheFeed feed{{}, dispatcher, timeline, fleet};
+  std::vector<engine::KvCache::Node> nodes;
+  std::vector<std::uint64_t> keys;
+  for (const auto& [index, prompt] : options.cached) {
+    Replica& replica = fleet.replica(fleet.pools()[prompt.pool].replicas[index]);
+    engine::KvCache& cache = replica.engine->cache();
+    nodes.clear();
+    for (const std::uint32_t block : prompt.block_ids) nodes.push_back(cache.acquire(block));
+    // The end of a prompt is evicted first.
+    for (auto node = nodes.rbegin(); node != nodes.rend(); ++node) cache.release(*node);
+    feed.publish(replica, true);
+    if (options.router != routing::Strategy::kLive) continue;
+    gateway.keys_of(prompt.block_ids, keys);
+    dispatcher.pinged(replica.slot, gateway.model, keys, timeline.now);
+  }
+}
+
 }  // namespace penstock::simulation

@@ -8,6 +8,7 @@
 #include "core/time.h"
 #include "dispatch/dispatcher.h"
 #include "simulation/fleet.h"
+#include "simulation/gateway_options.h"
 #include "simulation/timeline.h"
 
 namespace penstock::simulation {
@@ -40,5 +41,9 @@ class CacheFeed {
   bool pending_ = false;
   std::vector<std::uint64_t> keys_;
 };
+
+// At the start of a run, the caches of the replicas hold RunOptions::cached, and the router knows it.
+void fill_caches(const RunOptions& options, const Gateway& gateway, dispatch::Dispatcher& dispatcher,
+                 Timeline& timeline, Fleet& fleet);
 
 }  // namespace penstock::simulation

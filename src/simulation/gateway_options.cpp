@@ -32,13 +32,16 @@ core::Duration Gateway::time_budget_of(const workload::Request& request) const {
 }
 
 // A block id names a whole prefix, and so does a routing key: the last block id of those that the key stands for.
+void Gateway::keys_of(std::span<const std::uint32_t> blocks, std::vector<std::uint64_t>& keys) const {
+  keys.clear();
+  for (std::size_t last = blocks_per_key; last <= blocks.size(); last += blocks_per_key)
+    keys.push_back(blocks[last - 1]);
+}
+
 std::uint32_t Gateway::keys_of(const workload::Workload& workload, const workload::Request& request,
                                std::uint32_t shared_blocks, std::vector<std::uint64_t>& keys) const {
-  keys.clear();
-  const auto ids = workload.blocks_of(request);
   const std::uint32_t full = std::min(request.block_count, request.input_tokens / workload.block_tokens);
-  const std::uint32_t shared = std::min(full, shared_blocks);
-  for (std::uint32_t last = blocks_per_key; last <= shared; last += blocks_per_key) keys.push_back(ids[last - 1]);
+  keys_of(workload.blocks_of(request).first(std::min(full, shared_blocks)), keys);
   return full / blocks_per_key - static_cast<std::uint32_t>(keys.size());
 }
 

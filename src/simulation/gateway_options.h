@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,8 @@ struct Gateway {
   // the number of the other keys.
   std::uint32_t keys_of(const workload::Workload& workload, const workload::Request& request,
                         std::uint32_t shared_blocks, std::vector<std::uint64_t>& keys) const;
+  // The routing keys of these full blocks of a prompt.
+  void keys_of(std::span<const std::uint32_t> blocks, std::vector<std::uint64_t>& keys) const;
 };
 
 // Without RunOptions::dispatch, a peer's router has no limits, and neither tenants nor classes unless there are

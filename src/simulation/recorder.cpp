@@ -1,6 +1,8 @@
 #include "simulation/recorder.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "core/result.h"
 #include "core/traffic_class.h"
@@ -51,9 +53,11 @@ Recorder::Recorder(const workload::Workload& workload, const signals::SloPolicy&
       targets_(targets_of(workload, slo, model)),
       point_width_(point_width),
       records_(workload.requests.size()) {
-  for (std::size_t i = 0; i <= slo.segments.size(); ++i)
-    limits_.push_back({core::to_milliseconds(slo.target_at(i).ttft), core::to_milliseconds(slo.target_at(i).itl),
-                       core::to_milliseconds(slo.target_at(i).e2e.value_or(core::Duration::max()))});
+  for (std::size_t i = 0; i <= slo.segments.size(); ++i) {
+    const signals::SloTarget& target = slo.target_at(i);
+    limits_.push_back({core::to_milliseconds(target.ttft), core::to_milliseconds(target.itl),
+                       target.e2e ? core::to_milliseconds(*target.e2e) : std::numeric_limits<double>::infinity()});
+  }
 }
 
 void Recorder::judge_window(core::Instant from, core::Instant until) {
@@ -110,6 +114,13 @@ void Recorder::ended(std::uint32_t request, core::Instant at, Outcome outcome) {
   window_open_ -= in_window(request) ? 1 : 0;
   last_end_ = std::max(last_end_, at);
   if (on_end_) on_end_(request, at);
+}
+
+bool Recorder::is_judged(std::size_t request) const {
+  const Outcome outcome = records_[request].outcome;
+  if (outcome == Outcome::kCompleted)
+    return workload_.requests[request].streamed || std::isfinite(limits_of(request).e2e_ms);
+  return outcome != Outcome::kCancelled;
 }
 
 bool Recorder::met_ttft(std::size_t request) const {
@@ -181,7 +192,8 @@ void Recorder::summarize(decision::RunResult& result, core::Instant end) const {
   std::vector<float> ttft, tpot, e2e;
   ttft.reserve(records_.size());
   e2e.reserve(records_.size());
-  std::uint64_t met_both = 0, ttft_met = 0, itl_met = 0;
+  decision::TargetResult all;
+  std::uint64_t good = 0;
   std::array<std::uint64_t, kOutcomes> outcomes{};
   result.series = series_;
   for (std::size_t i = 0; i < records_.size(); ++i) {
@@ -196,9 +208,8 @@ void Recorder::summarize(decision::RunResult& result, core::Instant end) const {
         if (request.output_tokens > 1) tpot.push_back(record.itl_ms);
       }
       ++result.requests;
-      met_both += met ? 1 : 0;
-      ttft_met += met_ttft(i) ? 1 : 0;
-      itl_met += met_itl(i) ? 1 : 0;
+      good += met ? 1 : 0;
+      count(i, all);
     }
     if (!result.series.empty()) {
       const auto point = std::min(static_cast<std::size_t>(request.arrival.time_since_epoch() / point_width_),
@@ -214,14 +225,10 @@ void Recorder::summarize(decision::RunResult& result, core::Instant end) const {
        {Outcome::kTooLarge, Outcome::kReplicaCrashed, Outcome::kUnfinished, Outcome::kCancelled, Outcome::kTimedOut,
         Outcome::kReplicaTimeout, Outcome::kGatewayRestarted, Outcome::kTruncated})
     if (ended_by(outcome) > 0) result.failures.push_back({to_string(outcome), ended_by(outcome)});
-  const std::uint64_t judged = result.requests - ended_by(Outcome::kCancelled);
-  result.slo_attainment = share(met_both, judged);
-  result.ttft_attainment = share(ttft_met, judged);
-  result.itl_attainment = share(itl_met, judged);
-  result.targets = by_target({{}, {}, 0.0, judged, met_both, ttft_met, itl_met});
+  set_attainment(all, result);
   result.bursts = in_bursts();
   result.duration_s = core::to_seconds(std::max(end - window_from_, core::Duration{}));
-  if (result.duration_s > 0.0) result.goodput_rps = static_cast<double>(met_both) / result.duration_s;
+  if (result.duration_s > 0.0) result.goodput_rps = static_cast<double>(good) / result.duration_s;
   result.ttft_ms = core::summarize(ttft);
   result.tpot_ms = core::summarize(tpot);
   result.e2e_ms = core::summarize(e2e);
@@ -231,35 +238,38 @@ void Recorder::summarize(decision::RunResult& result, core::Instant end) const {
 }
 
 void Recorder::judge(decision::RunResult& result) const {
-  std::uint64_t judged = 0, met = 0, ttft_met = 0, itl_met = 0;
+  decision::TargetResult all;
   for (std::size_t i = 0; i < records_.size(); ++i) {
     if (!in_window(i)) continue;
     const Record& record = records_[i];
     ++result.requests;
-    judged += is_judged(i) ? 1 : 0;
     result.completed += record.outcome == Outcome::kCompleted ? 1 : 0;
-    met += met_all(i) ? 1 : 0;
-    ttft_met += met_ttft(i) ? 1 : 0;
-    itl_met += met_itl(i) ? 1 : 0;
+    count(i, all);
   }
   result.failed = result.requests - result.completed;
-  result.slo_attainment = share(met, judged);
-  result.ttft_attainment = share(ttft_met, judged);
-  result.itl_attainment = share(itl_met, judged);
-  result.targets = by_target({{}, {}, 0.0, judged, met, ttft_met, itl_met});
+  set_attainment(all, result);
+}
+
+void Recorder::count(std::size_t request, decision::TargetResult& into) const {
+  if (!is_judged(request)) return;
+  ++into.requests;
+  into.met += met_all(request) ? 1 : 0;
+  into.ttft_met += met_ttft(request) ? 1 : 0;
+  into.itl_met += met_itl(request) ? 1 : 0;
+}
+
+void Recorder::set_attainment(const decision::TargetResult& all, decision::RunResult& result) const {
+  result.slo_attainment = share(all.met, all.requests);
+  result.ttft_attainment = share(all.ttft_met, all.requests);
+  result.itl_attainment = share(all.itl_met, all.requests);
+  result.targets = by_target(all);
 }
 
 std::vector<decision::TargetResult> Recorder::by_target(const decision::TargetResult& all) const {
   std::vector<decision::TargetResult> results(limits_.size());
   if (targets_.empty()) results.front() = all;
-  for (std::size_t i = 0; i < targets_.size(); ++i) {
-    if (!in_window(i) || !is_judged(i)) continue;
-    decision::TargetResult& result = results[targets_[i]];
-    ++result.requests;
-    result.met += met_all(i) ? 1 : 0;
-    result.ttft_met += met_ttft(i) ? 1 : 0;
-    result.itl_met += met_itl(i) ? 1 : 0;
-  }
+  for (std::size_t i = 0; i < targets_.size(); ++i)
+    if (in_window(i)) count(i, results[targets_[i]]);
   for (std::size_t i = 0; i < results.size(); ++i) {
     results[i].name = i == 0 ? std::string{signals::kGeneralTarget} : slo_.segments[i - 1].name;
     results[i].target = slo_.target_at(i);
@@ -334,7 +344,7 @@ void Recorder::add_segments(decision::RunResult& result) const {
       ++into.requests;
       into.judged += is_judged(i) ? 1 : 0;
       into.failed += record.outcome == Outcome::kCompleted ? 0 : 1;
-      into.met += met_all(i) ? 1 : 0;
+      into.met += is_judged(i) && met_all(i) ? 1 : 0;
       if (record.ttft_ms >= 0.0F) into.ttft_ms.add(static_cast<double>(record.ttft_ms));
       if (record.outcome == Outcome::kCompleted && request.output_tokens > 1)
         into.itl_ms.add(static_cast<double>(record.itl_ms));

@@ -97,8 +97,11 @@ class Recorder {
   struct Limits {
     double ttft_ms, itl_ms, e2e_ms;
   };
-  // As in the gateway, a request whose client left is not judged by the SLO.
-  [[nodiscard]] bool is_judged(std::size_t request) const { return records_[request].outcome != Outcome::kCancelled; }
+  // The SLO does not judge a request whose client left, nor a whole answer without an objective for its end.
+  [[nodiscard]] bool is_judged(std::size_t request) const;
+  // Counts the request if it is judged.
+  void count(std::size_t request, decision::TargetResult& into) const;
+  void set_attainment(const decision::TargetResult& all, decision::RunResult& result) const;
   [[nodiscard]] bool met_ttft(std::size_t request) const;
   [[nodiscard]] bool met_itl(std::size_t request) const;
   [[nodiscard]] bool met_all(std::size_t request) const;  // All objectives.

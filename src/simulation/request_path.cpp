@@ -17,8 +17,10 @@ namespace {
 constexpr core::Duration kTickInterval = std::chrono::milliseconds{100};
 
 // A request whose client sends it again after a restart of the gateway may find its own blocks.
-std::vector<std::uint32_t> named_blocks(const workload::Workload& workload, const Faults& faults) {
-  if (faults.events.empty()) return workload::shared_block_counts(workload);
+std::vector<std::uint32_t> named_blocks(const workload::Workload& workload, const RunOptions& options) {
+  std::vector<std::span<const std::uint32_t>> cached;
+  for (const CachedPrompt& each : options.cached) cached.push_back(each.prompt.block_ids);
+  if (options.faults.events.empty()) return workload::shared_block_counts(workload, cached);
   std::vector<std::uint32_t> counts;
   counts.reserve(workload.requests.size());
   for (const workload::Request& request : workload.requests) counts.push_back(request.block_count);
@@ -48,7 +50,7 @@ RequestPath::RequestPath(const workload::Workload& workload, const RunOptions& o
       view_(view),
       cache_feed_(options.faults.cache_event_delay, dispatcher, timeline, fleet),
       clients_(core::RandomStream{options.seed}.fork("clients")),
-      shared_blocks_(named_blocks(workload, options.faults)),
+      shared_blocks_(named_blocks(workload, options)),
       flights_(workload.requests.size()) {}
 
 // ---- arrival and dispatcher -----------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@
 #include "planner/policy.h"
 #include "routing/picking_strategy.h"
 #include "signals/observation.h"
+#include "simulation/cached_prompts.h"
 #include "simulation/faults.h"
 #include "workload/request.h"
 
@@ -69,6 +70,7 @@ struct RunOptions {
   bool details = true;                        // false: counts and shares alone, no series, percentiles, segments …
   core::Instant judged_until = core::kNever;  // … and then of arrivals before this time, at whose end the run ends
   std::uint32_t running = 0;                  // so many of the first requests decode from the start: their KV is there
+  std::vector<CachedPrompt> cached{};         // Of earlier requests, the latest last: the caches hold them.
   core::Instant runs_until = core::kStart;    // the run does not end before this time, though all requests have ended
   std::uint32_t series_points = 360;          // at most; at least one point a second of the run
   bool merge_steps = true;                    // advance runs of identical iterations at once; false steps each

@@ -60,6 +60,22 @@ TEST(Targets, WithoutSegmentsTheGeneralOneHasAllRequests) {
   EXPECT_EQ(static_cast<double>(general.itl_met) / 600.0, result.itl_attainment);
 }
 
+TEST(Targets, AWholeAnswerIsJudgedByItsEndOnly) {
+  workload::Workload workload = mixed_workload();
+  for (std::size_t i = 0; i < workload.requests.size(); ++i) workload.requests[i].streamed = i % 2 == 0;
+  RunOptions run_options = tight_options();
+  const decision::RunResult without = run_static(workload, run_options);
+  EXPECT_EQ(without.requests, 600U);
+  EXPECT_EQ(without.targets[0].requests, 300U) << "without an objective it is not judged";
+  EXPECT_EQ(without.slo_attainment, without.targets[0].attainment());
+  EXPECT_LT(without.slo_attainment, 1.0);
+  EXPECT_GT(without.goodput_rps * without.duration_s, static_cast<double>(without.targets[0].met) + 299.0);
+  run_options.slo.e2e = core::Duration{1};
+  const decision::RunResult with = run_static(workload, run_options);
+  EXPECT_EQ(with.targets[0].requests, 600U);
+  EXPECT_EQ(with.targets[0].met, 0U);
+}
+
 TEST(Targets, SegmentsWithTheGeneralTargetChangeNoOtherFigure) {
   const workload::Workload workload = mixed_workload();
   RunOptions run_options = tight_options();

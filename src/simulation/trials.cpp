@@ -64,9 +64,13 @@ class Trials final : public planner::FleetTrials {
     core::Instant start = traffic.from.value_or(core::kNever);
     if (!traffic.from)
       for (const auto& request : traffic.requests) start = std::min(start, request.arrival);
+    const core::Duration cached_for =
+        traffic.earlier.empty() ? core::Duration{} : start - traffic.earlier.front().arrival;
+    for (const auto& recent : traffic.earlier)
+      add(recent.arrival + cached_for - start, recent.input_tokens, 1, recent.block_ids, recent.target, recent.pool);
     for (const auto& recent : traffic.requests) {
-      add(std::max(start, recent.arrival) - start, recent.input_tokens, recent.output_tokens, recent.block_ids,
-          recent.target, recent.pool);
+      add(std::max(start, recent.arrival) + cached_for - start, recent.input_tokens, recent.output_tokens,
+          recent.block_ids, recent.target, recent.pool);
       // Without an objective for its end, it is judged as if it were streamed: its replica needs the same capacity.
       const signals::SloTarget& target =
           recent.target == 0 ? options_.slo : options_.slo_segments[recent.target - 1U].target;
@@ -81,6 +85,7 @@ class Trials final : public planner::FleetTrials {
       auto scaled = workload::scale_rate(workload_, traffic.rate_factor, 1);
       if (scaled && !scaled->requests.empty()) workload_ = *std::move(scaled);
     }
+    take_earlier(cached_for);
     add_running(traffic);
   }
 
@@ -91,6 +96,7 @@ class Trials final : public planner::FleetTrials {
       PoolSpec& pool = options_.pools[i];
       pool.replicas = pool.min_replicas = pool.max_replicas = replicas[i];
     }
+    options_.cached = cached();
     auto still = planner::make_policy("static", {});
     const auto result = run(workload_, **still, options_);
     PENSTOCK_ASSERT(result.has_value(), "a trial is a deployment that was already run");
@@ -133,6 +139,27 @@ class Trials final : public planner::FleetTrials {
     workload_.requests.push_back(request);
   }
 
+  // The requests that arrived within this time are earlier ones, of which only the prompts matter.
+  void take_earlier(core::Duration cached_for) {
+    const core::Instant start = core::kStart + cached_for;
+    auto& requests = workload_.requests;
+    const auto first = std::partition_point(requests.begin(), requests.end(),
+                                            [&](const workload::Request& request) { return request.arrival < start; });
+    earlier_.assign(requests.begin(), first);
+    requests.erase(requests.begin(), first);
+    for (workload::Request& request : requests) request.arrival -= cached_for;
+  }
+
+  [[nodiscard]] std::vector<CachedPrompt> cached() const {
+    std::vector<EarlierPrompt> prompts;
+    for (const workload::Request& request : earlier_) {
+      const auto blocks = workload_.blocks_of(request);
+      const std::size_t full = std::min<std::size_t>(blocks.size(), request.input_tokens / workload_.block_tokens);
+      prompts.push_back({own_pools_ > 1 ? static_cast<std::uint32_t>(request.priority) : 0, blocks.first(full)});
+    }
+    return place_prompts(prompts, options_.pools);
+  }
+
   // Every request, or its share at the rate of the traffic, in front of those that arrive.
   void add_running(const planner::TrialTraffic& traffic) {
     options_.running = 0;
@@ -171,6 +198,7 @@ class Trials final : public planner::FleetTrials {
   std::vector<engine::EngineConfig> engines_;                           // likewise
   std::uint32_t own_pools_ = 1;                                         // Pools that have requests of their own.
   workload::Workload workload_;
+  std::vector<workload::Request> earlier_;  // Their prompts are in the workload, too.
 };
 
 }  // namespace

@@ -109,6 +109,34 @@ TEST(Trials, RunningRequestsTakeTimeAndKvFromTheStart) {
 }
 
 // In a trial of a whole course, the middle is what a trial of the middle alone shows if it begins with what ran.
+// The second turns of 20 sessions, whose prompts of 3,000 tokens take 30 ms each if nothing is cached.
+TEST(Trials, CachesHoldEarlierPrompts) {
+  std::vector<std::vector<std::uint32_t>> blocks(20);
+  std::vector<RecentRequest> earlier, requests;
+  for (std::uint32_t session = 0; session < 20; ++session) {
+    for (std::uint32_t block = 0; block < 187; ++block) blocks[session].push_back(1000 * session + block);
+    earlier.push_back({at_s(50.0 + session), 2880, 10, 50.0F, 10.0F, std::span{blocks[session]}.first(180)});
+    requests.push_back({at_s(100.0 + session), 3000, 10, 50.0F, 10.0F, blocks[session]});
+  }
+  for (const routing::Strategy router : {routing::Strategy::kKv, routing::Strategy::kLive}) {
+    for (const double load : {1.0, 2.0}) {
+      RunOptions run_options = options(pool(1));
+      run_options.router = router;
+      run_options.slo = {std::chrono::milliseconds{25}, std::chrono::milliseconds{100}};
+      run_options.pools.front().engine.kv_blocks = 2000;
+      const auto trials = make_trials(run_options);
+      planner::TrialTraffic traffic{requests, load};
+      traffic.judged_from = traffic.from.emplace(at_s(100.0));
+      trials->load(traffic);
+      EXPECT_EQ(attainment(*trials, 4), 0.0) << "nothing is cached";
+      traffic.earlier = earlier;
+      trials->load(traffic);
+      EXPECT_EQ(attainment(*trials, 4), 1.0) << "all is cached, load " << load;
+      EXPECT_LT(attainment(*trials, 1), 1.0) << "a single cache has no room for all";
+    }
+  }
+}
+
 TEST(Trials, AMiddlePartMatchesTheWholeIfItBeginsWithWhatRan) {
   RunOptions run_options = tight();
   auto requests = unevenly(1200, 20.0);

@@ -4,6 +4,7 @@
 
 #include "capacity/cost_share.h"
 #include "core/result.h"
+#include "simulation/cache_feed.h"
 #include "simulation/engine_sample.h"
 
 namespace penstock::simulation {
@@ -155,8 +156,8 @@ std::unique_ptr<dispatch::LedgerSink> World::ledger_sink() {
 }
 
 void World::begin() {
-  const std::uint32_t replicas = fleet_.add_ready(timeline_.now);
-  for (std::uint32_t id = 1; id <= replicas; ++id) draw_crash(id);
+  for (std::uint32_t id = 1, count = fleet_.add_ready(timeline_.now); id <= count; ++id) draw_crash(id);
+  fill_caches(options_, gateway_, *dispatcher_, timeline_, fleet_);
   schedule_faults();
   if (policy_.interval() != core::Duration::max()) {
     const core::Instant first = core::kStart + policy_.interval();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "workload/request.h"
@@ -13,6 +14,8 @@ namespace penstock::workload {
 // to an engine once. A preempted request computes these blocks anew, where an engine may find some of its own: a fleet
 // of one replica that is overloaded by Mooncake's trace ends 0.003 % later. O(block ids), or O(n log n) if the ids are
 // sparse.
-[[nodiscard]] std::vector<std::uint32_t> shared_block_counts(const Workload& workload);
+// `cached`: blocks of the workload that caches hold from the start; they count like those of further requests.
+[[nodiscard]] std::vector<std::uint32_t> shared_block_counts(
+    const Workload& workload, std::span<const std::span<const std::uint32_t>> cached = {});
 
 }  // namespace penstock::workload

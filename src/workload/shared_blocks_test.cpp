@@ -29,6 +29,13 @@ TEST(SharedBlocks, RequestsMayHaveTheSamePartOfTheIds) {
   EXPECT_EQ(shared_block_counts(workload), (Counts{1, 1}));
 }
 
+TEST(SharedBlocks, PromptsOfCachesCountAsFurtherRequests) {
+  const Workload workload = testing::workload_of({{0, 1536, 1, {1, 2, 3}}, {1, 1024, 1, {4, 5}}});
+  const std::vector<std::uint32_t> prompt = {1, 2};
+  const std::vector<std::span<const std::uint32_t>> cached = {prompt};
+  EXPECT_EQ(shared_block_counts(workload, cached), (Counts{2, 0}));
+}
+
 TEST(SharedBlocks, OfAWorkloadWithoutIdsAreNone) {
   EXPECT_EQ(shared_block_counts(testing::workload_of({{0, 1, 1}, {1, 1, 1}})), (Counts{0, 0}));
 }

@@ -175,6 +175,7 @@ TrialOutcome TrafficMemory::attempt(const Span& slice, const Fleet& fleet, doubl
   traffic.from = traffic.judged_from - warm_up;
   traffic.requests = arriving_;
   traffic.running = running_;
+  traffic.earlier = earlier_;
   served_ += static_cast<std::size_t>(traffic.rate_factor * static_cast<double>(arriving_.size()) +
                                       traffic.running_factor * static_cast<double>(running_.size()));
   trials_->load(traffic);
@@ -190,6 +191,10 @@ std::size_t TrafficMemory::following(core::Instant from, core::Duration time) co
 void TrafficMemory::collect(core::Instant from, core::Instant to, core::Duration tail, core::Duration waiting_most) {
   arriving_.clear();
   running_.clear();
+  earlier_.clear();
+  const auto before = between(from - options_.length, from);
+  for (const signals::RecentRequest& request : before.last(std::min(before.size(), options_.cached_requests)))
+    if (!request.block_ids.empty() && lengths_->generated(request, from) > 0) earlier_.push_back(request);
   const auto add = [&](const signals::RecentRequest& request, core::Instant arrival) {
     signals::RecentRequest& added = arriving_.emplace_back(request);
     added.arrival = arrival;

@@ -39,6 +39,8 @@ struct MemoryOptions {
   // Requests that have waited longer when a trial begins are left out: they are late with any fleet.
   core::Duration waiting_most = std::chrono::seconds{2};
   std::uint32_t replicas_least = 3;  // Minimum replicas of a scaled-down fleet.
+  // Requests before a trial whose prompts its caches may hold.
+  std::size_t cached_requests = 2000;
   std::size_t tick_requests = 3000;  // Requests that trials may serve per tick; the last trial may exceed it.
 };
 
@@ -46,10 +48,10 @@ struct MemoryOptions {
 // over 20 minutes costs little more than the trials of its latest minute. If a slice has more requests than a trial may
 // serve, a small fleet with its share of the traffic represents a large one.
 //
-// A trial begins with the requests that ran and waited at its start. Requests that still run get an output length that
-// is drawn from those of longer outputs; a closed slice is simulated again once three quarters of them have ended. A
-// trial runs with later traffic until the requests of the slice have ended; where there is none yet, the latest is
-// repeated.
+// A trial begins with the requests that ran and waited at its start, and with the prompts that caches held. Requests
+// that still run get an output length that is drawn from those of longer outputs; a closed slice is simulated again
+// once three quarters of them have ended. A trial runs with later traffic until the requests of the slice have ended;
+// where there is none yet, the latest is repeated.
 //
 // Two shortcuts follow from the fact that a larger fleet has no lower attainment: a fleet with full attainment needs no
 // larger trials, and one with hardly half needs no smaller ones.
@@ -124,7 +126,7 @@ class TrafficMemory final : public FleetOutcomes {
   [[nodiscard]] TrialOutcome attempt(const Span& slice, const Fleet& fleet, double load, core::Duration waiting_most);
   [[nodiscard]] double attainment_of_part(const Span& slice, const Fleet& fleet, double factor);
   [[nodiscard]] std::size_t following(core::Instant from, core::Duration time) const;
-  // Fills arriving_ and running_ for a trial from `from` until `tail` after `to`.
+  // Fills earlier_, arriving_ and running_ for a trial from `from` until `tail` after `to`.
   void collect(core::Instant from, core::Instant to, core::Duration tail, core::Duration waiting_most);
 
   std::shared_ptr<FleetTrials> trials_;
@@ -140,6 +142,7 @@ class TrafficMemory final : public FleetOutcomes {
   std::deque<ReadyFleet> fleets_;                 // One entry per change, oldest first.
   std::vector<signals::RecentRequest> arriving_;  // Of the current trial.
   std::vector<RunningRequest> running_;
+  std::vector<signals::RecentRequest> earlier_;
   Listener listener_;
 };
 

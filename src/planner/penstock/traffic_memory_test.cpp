@@ -351,6 +351,35 @@ TEST(TrafficMemory, ATrialBeginsWithTheRequestsThatRan) {
   EXPECT_LE(attempt.first_s, 260.0 - 39.0);  // 90 % of requests take up to 40 s.
 }
 
+TEST(TrafficMemory, ATrialKnowsThePromptsThatWereComputedBefore) {
+  auto trials = std::make_shared<RecordedTrials>([](double, core::Instant) { return 0.7; });
+  TrafficMemory memory{trials,
+                       {.slice_least = std::chrono::seconds{30},
+                        .slice_most = std::chrono::seconds{60},
+                        .cached_requests = 40,
+                        .tick_requests = 1'000'000}};
+  const std::vector<std::uint32_t> blocks = {1, 2, 3};
+  std::vector<signals::RecentRequest> requests;
+  testing::add_requests(requests, 0, 120, 1);
+  for (std::size_t i = 0; i < requests.size(); ++i)
+    if (i % 2 == 0) requests[i].block_ids = blocks;  // The others share nothing.
+  requests[0].ttft_ms = 200'000.0F;                  // It waits all the time.
+  for (double now = 30.0; now <= 120.0; now += 30.0) {
+    signals::Observation observation;
+    observation.now = at_s(now);
+    const auto end = std::partition_point(requests.begin(), requests.end(),
+                                          [&](const auto& request) { return request.arrival <= at_s(now); });
+    observation.recent = {requests.begin(), end};
+    memory.begin_tick(observation);
+    memory.advance();
+  }
+  ASSERT_TRUE(memory.outcome({3}).has_value());
+  std::vector<std::size_t> earlier;
+  for (const auto& attempt : trials->attempts) earlier.push_back(attempt.earlier);
+  // The slices of 60 to 120 s and of 0 to 60 s, with a warm-up of half their length.
+  EXPECT_EQ(earlier, (std::vector<std::size_t>{14, 0}));
+}
+
 TEST(TrafficMemory, AClosedSliceIsTriedAgainOnceMostOfItsOpenRequestsHaveEnded) {
   auto trials = std::make_shared<RecordedTrials>([](double, core::Instant) { return 0.7; });
   TrafficMemory memory{trials,

@@ -28,6 +28,8 @@ struct TrialTraffic {
   core::Instant judged_until = core::kNever;           // and so are arrivals at this time or later.
   std::span<const RunningRequest> running{};           // Decode when the trial begins, before judged_from.
   double running_factor = 1.0;                         // Multiple of the running requests.
+  // Requests whose prompts were computed before it begins, in order of arrival: caches hold what they have room for.
+  std::span<const signals::RecentRequest> earlier{};
   // Requests that arrived earlier wait when the trial begins. Empty: it begins with the first arrival.
   std::optional<core::Instant> from{};
 };
@@ -65,7 +67,7 @@ class FleetTrials {
   virtual ~FleetTrials() = default;
   // Traffic of the following attempts.
   virtual void load(const TrialTraffic& traffic) = 0;
-  // Simulates a fleet with these replicas per pool, ready from the start. Caches hold what runs.
+  // Simulates a fleet with these replicas per pool, ready from the start.
   [[nodiscard]] virtual TrialOutcome attempt(std::span<const std::uint32_t> replicas) = 0;
   // Corrects the engines of each pool from now on.
   virtual void correct(std::span<const EngineCorrection> engines) = 0;

@@ -26,6 +26,7 @@ class RecordedTrials final : public FleetTrials {
     std::size_t requests;         // Includes the warm-up.
     double first_s;               // Arrival of the first request.
     std::size_t running;          // Requests that decode from the start.
+    std::size_t earlier;          // Requests whose prompts were computed before.
     std::uint64_t output_tokens;  // Of all requests.
   };
 
@@ -37,6 +38,7 @@ class RecordedTrials final : public FleetTrials {
                         traffic_.requests.size(),
                         traffic_.requests.empty() ? -1.0 : core::to_seconds(traffic_.requests.front().arrival),
                         traffic_.running.size(),
+                        traffic_.earlier.size(),
                         0});
     for (const signals::RecentRequest& request : traffic_.requests)
       attempts.back().output_tokens += request.output_tokens;
