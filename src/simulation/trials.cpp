@@ -151,11 +151,15 @@ class Trials final : public planner::FleetTrials {
   }
 
   [[nodiscard]] std::vector<CachedPrompt> cached() const {
+    const auto entry =
+        std::ranges::find_if(options_.pools, [](const PoolSpec& pool) { return pool.role != signals::Role::kDecode; });
+    const auto entry_pool = static_cast<std::uint32_t>(entry - options_.pools.begin());
     std::vector<EarlierPrompt> prompts;
     for (const workload::Request& request : earlier_) {
       const auto blocks = workload_.blocks_of(request);
       const std::size_t full = std::min<std::size_t>(blocks.size(), request.input_tokens / workload_.block_tokens);
-      prompts.push_back({own_pools_ > 1 ? static_cast<std::uint32_t>(request.priority) : 0, blocks.first(full)});
+      prompts.push_back(
+          {own_pools_ > 1 ? static_cast<std::uint32_t>(request.priority) : entry_pool, blocks.first(full)});
     }
     return place_prompts(prompts, options_.pools);
   }

@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <memory>
+#include <numeric>
 #include <span>
 #include <vector>
 
@@ -134,6 +135,26 @@ TEST(Trials, CachesHoldEarlierPrompts) {
       EXPECT_EQ(attainment(*trials, 4), 1.0) << "all is cached, load " << load;
       EXPECT_LT(attainment(*trials, 1), 1.0) << "a single cache has no room for all";
     }
+  }
+}
+
+TEST(Trials, ThePrefillPoolHoldsEarlierPrompts) {
+  std::vector<std::uint32_t> blocks(187);
+  std::iota(blocks.begin(), blocks.end(), 0U);
+  const std::vector<RecentRequest> earlier = {{at_s(50.0), 2880, 10, 50.0F, 10.0F, std::span{blocks}.first(180)}};
+  const std::vector<RecentRequest> requests = {{at_s(100.0), 3000, 10, 50.0F, 10.0F, blocks}};
+  for (const bool decode_first : {false, true}) {
+    RunOptions run_options = testing::disaggregated(1, 1);
+    if (decode_first) std::swap(run_options.pools[0], run_options.pools[1]);
+    run_options.slo = {std::chrono::milliseconds{35}, std::chrono::milliseconds{100}};
+    const auto trials = make_trials(run_options);
+    planner::TrialTraffic traffic{requests};
+    traffic.judged_from = traffic.from.emplace(at_s(100.0));
+    trials->load(traffic);
+    EXPECT_EQ(trials->attempt(std::array{1U, 1U}).all.attainment(), 0.0);
+    traffic.earlier = earlier;
+    trials->load(traffic);
+    EXPECT_EQ(trials->attempt(std::array{1U, 1U}).all.attainment(), 1.0) << decode_first;
   }
 }
 
