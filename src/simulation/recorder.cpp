@@ -311,12 +311,13 @@ void Recorder::add_segments(decision::RunResult& result) const {
 
   struct Accumulator {
     std::string dimension, label;
-    std::uint64_t requests = 0, judged = 0, failed = 0, met = 0;
+    std::uint64_t requests = 0, failed = 0;
+    decision::TargetResult judged;
     core::QuantileSketch ttft_ms, itl_ms;
   };
   std::vector<Accumulator> all;
   const auto add = [&](const char* dimension, std::string label) {
-    all.push_back({dimension, std::move(label), 0, 0, 0, 0, {}, {}});
+    all.push_back({dimension, std::move(label), 0, 0, {}, {}, {}});
   };
   for (const signals::Band& band : signals::kPromptBands) add("prompt tokens", band.label);
   for (const signals::Band& band : signals::kOutputBands) add("output tokens", band.label);
@@ -342,9 +343,8 @@ void Recorder::add_segments(decision::RunResult& result) const {
     for (const std::size_t segment : segments) {
       Accumulator& into = all[segment];
       ++into.requests;
-      into.judged += is_judged(i) ? 1 : 0;
+      count(i, into.judged);
       into.failed += record.outcome == Outcome::kCompleted ? 0 : 1;
-      into.met += is_judged(i) && met_all(i) ? 1 : 0;
       if (record.ttft_ms >= 0.0F) into.ttft_ms.add(static_cast<double>(record.ttft_ms));
       if (record.outcome == Outcome::kCompleted && request.output_tokens > 1)
         into.itl_ms.add(static_cast<double>(record.itl_ms));
@@ -352,7 +352,7 @@ void Recorder::add_segments(decision::RunResult& result) const {
   }
   for (const Accumulator& from : all) {
     if (from.requests == 0) continue;
-    result.segments.push_back({from.dimension, from.label, from.requests, from.failed, share(from.met, from.judged),
+    result.segments.push_back({from.dimension, from.label, from.requests, from.failed, from.judged.attainment(),
                                core::summarize(from.ttft_ms), core::summarize(from.itl_ms)});
   }
 }

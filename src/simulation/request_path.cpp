@@ -18,9 +18,11 @@ constexpr core::Duration kTickInterval = std::chrono::milliseconds{100};
 
 // A request whose client sends it again after a restart of the gateway may find its own blocks.
 std::vector<std::uint32_t> named_blocks(const workload::Workload& workload, const RunOptions& options) {
-  std::vector<std::span<const std::uint32_t>> cached;
-  for (const CachedPrompt& each : options.cached) cached.push_back(each.prompt.block_ids);
-  if (options.faults.events.empty()) return workload::shared_block_counts(workload, cached);
+  if (options.faults.events.empty()) {
+    std::vector<std::span<const std::uint32_t>> cached;
+    for (const CachedPrompt& each : options.cached) cached.push_back(each.prompt.block_ids);
+    return workload::shared_block_counts(workload, cached);
+  }
   std::vector<std::uint32_t> counts;
   counts.reserve(workload.requests.size());
   for (const workload::Request& request : workload.requests) counts.push_back(request.block_count);

@@ -14,6 +14,16 @@ namespace {
 using testing::at_s;
 using testing::RecordedTrials;
 
+// Of the requests that have arrived by then.
+signals::Observation observed_at(double now, const std::vector<signals::RecentRequest>& requests) {
+  signals::Observation observation;
+  observation.now = at_s(now);
+  const auto end = std::partition_point(requests.begin(), requests.end(),
+                                        [&](const auto& request) { return request.arrival <= observation.now; });
+  observation.recent = {requests.begin(), end};
+  return observation;
+}
+
 // A memory, the traffic that it is shown, and the trials that it asks.
 class Course {
  public:
@@ -26,15 +36,7 @@ class Course {
     testing::add_requests(requests_, arrived_s_, to_s, rate_per_s);
     arrived_s_ = to_s;
   }
-  void tick(double at) {
-    signals::Observation observation;
-    observation.now = at_s(at);
-    // Later requests have not come yet.
-    const auto end = std::partition_point(requests_.begin(), requests_.end(),
-                                          [&](const auto& request) { return request.arrival <= observation.now; });
-    observation.recent = {requests_.begin(), end};
-    memory.begin_tick(observation);
-  }
+  void tick(double at) { memory.begin_tick(observed_at(at, requests_)); }
   void advance(double at) {
     tick(at);
     memory.advance();
@@ -330,17 +332,12 @@ TEST(TrafficMemory, OutputLengthsOfOpenRequestsAreNotBiasedTowardsShortOnes) {
 
 TEST(TrafficMemory, ATrialBeginsWithTheRequestsThatRan) {
   const auto requests = long_tailed(300, 10, 300);
-  signals::Observation observation;
   auto trials = std::make_shared<RecordedTrials>([](double, core::Instant) { return 1.0; });
   TrafficMemory memory{
       trials,
       {.slice_least = std::chrono::seconds{30}, .slice_most = std::chrono::seconds{60}, .tick_requests = 1'000'000}};
   for (const double now : {175.0, 260.0, 300.0}) {
-    observation.now = at_s(now);
-    const auto end = std::partition_point(requests.begin(), requests.end(),
-                                          [&](const auto& request) { return request.arrival <= at_s(now); });
-    observation.recent = {requests.begin(), end};
-    memory.begin_tick(observation);
+    memory.begin_tick(observed_at(now, requests));
     memory.advance();
   }
   ASSERT_TRUE(memory.outcome({1}).has_value());
@@ -365,12 +362,7 @@ TEST(TrafficMemory, ATrialKnowsThePromptsThatWereComputedBefore) {
     if (i % 2 == 0) requests[i].block_ids = blocks;  // The others share nothing.
   requests[0].ttft_ms = 200'000.0F;                  // It waits all the time.
   for (double now = 30.0; now <= 120.0; now += 30.0) {
-    signals::Observation observation;
-    observation.now = at_s(now);
-    const auto end = std::partition_point(requests.begin(), requests.end(),
-                                          [&](const auto& request) { return request.arrival <= at_s(now); });
-    observation.recent = {requests.begin(), end};
-    memory.begin_tick(observation);
+    memory.begin_tick(observed_at(now, requests));
     memory.advance();
   }
   ASSERT_TRUE(memory.outcome({3}).has_value());
@@ -416,13 +408,9 @@ std::optional<TrialCheck> check_of_three(double factor, std::vector<Fleet>& trie
   for (std::size_t i = 0; i < requests.size(); i += 10) requests[i].ttft_ms = 5000.0F;
   std::optional<TrialCheck> found;
   for (double now = 0.0; now <= 400.0 && !found; now += 5.0) {
-    signals::Observation observation;
-    observation.now = at_s(now);
+    signals::Observation observation = observed_at(now, requests);
     observation.pools = {testing::pool_of(3, {})};
     observation.pools[0].draining = 0;
-    const auto end = std::partition_point(requests.begin(), requests.end(),
-                                          [&](const auto& request) { return request.arrival <= at_s(now); });
-    observation.recent = {requests.begin(), end};
     memory.begin_tick(observation);
     memory.advance();
     found = memory.check({}, factor);
