@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <deque>
+#include <memory_resource>
 #include <unordered_map>
 
 #include "simulation/run.h"
@@ -42,15 +44,16 @@ class PoolCaches {
 
  private:
   std::size_t capacity_;
-  std::vector<std::size_t> held_;                             // Blocks, by replica.
-  std::unordered_map<std::uint32_t, std::uint32_t> holders_;  // Replica by block: the first that got it.
+  std::vector<std::size_t> held_;  // Blocks, by replica.
+  std::pmr::monotonic_buffer_resource memory_;
+  std::pmr::unordered_map<std::uint32_t, std::uint32_t> holders_{&memory_};  // Replica by block: the first that got it.
   bool full_ = false;
 };
 
 }  // namespace
 
 std::vector<CachedPrompt> place_prompts(std::span<const EarlierPrompt> prompts, const std::vector<PoolSpec>& pools) {
-  std::vector<PoolCaches> caches(pools.begin(), pools.end());
+  std::deque<PoolCaches> caches(pools.begin(), pools.end());
   std::vector<CachedPrompt> placed;
   std::size_t blocks = 0;
   for (auto prompt = prompts.rbegin(); prompt != prompts.rend() && blocks < kBlocksMost; ++prompt) {

@@ -160,14 +160,26 @@ double Backtest::budget_left() const {
   return observed_allowed_ > 0.0 ? 1.0 - observed_missed_ / observed_allowed_ : 1.0;
 }
 
+double Backtest::owed(std::size_t controller) const {
+  const std::deque<std::uint32_t>& proposals = proposals_[controller / kHolds.size()];
+  std::uint32_t kept = proposals.back();
+  double owed = 0.0;
+  for (int age = 1; age + 1 < kHolds[controller % kHolds.size()]; ++age) {
+    kept = std::max(kept, proposals[proposals.size() - 1 - static_cast<std::size_t>(age)]);
+    owed += kept - proposals.back();
+  }
+  return owed;
+}
+
 Backtest::Figures Backtest::figures(std::size_t controller) const {
   const Tried& tried = controllers_[controller];
   if (minutes_ == 0) return tried.first;
   // The first figures count as so many minutes of this traffic.
   const double first_requests = first_weight_ * requests_ / history_;
-  const double reference = controllers_[reference_].replicas / history_;
+  const double reference = (controllers_[reference_].replicas + owed(reference_)) / history_;
   return {(tried.missed + first_requests * tried.first.missed) / (requests_ + first_requests),
-          (tried.replicas / reference + first_weight_ * tried.first.replicas) / (history_ + first_weight_)};
+          ((tried.replicas + owed(controller)) / reference + first_weight_ * tried.first.replicas) /
+              (history_ + first_weight_)};
 }
 
 void Backtest::choose() {

@@ -86,6 +86,8 @@ class Backtest {
   };
   void follow(Tried& tried, std::uint32_t target) const;
   void serve(Tried& tried, const LoadMinute& minute, const LoadCurve& curve) const;
+  // Replica-minutes that its hold will cost beyond the present proposal: what it keeps from earlier minutes.
+  [[nodiscard]] double owed(std::size_t controller) const;
   [[nodiscard]] Figures figures(std::size_t controller) const;
   void choose();
 

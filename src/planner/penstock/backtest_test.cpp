@@ -167,6 +167,15 @@ TEST(Backtest, BurstsLeadToLongHoldsOrSmallAllowances) {
   EXPECT_LE(course.backtest.missed_share(), 0.011);
 }
 
+// While the load rises, a long hold costs nothing. Soon after it has fallen, most of its cost is still to come.
+TEST(Backtest, AHoldCostsWhatItStillKeeps) {
+  Course course;
+  course.size.replicas = 6;
+  course.run(
+      40, [](int minute) { return minute < 37 ? 500.0 * (1.0 + minute / 18.0) : 500.0; }, 0.0);
+  EXPECT_LE(course.backtest.chosen().hold, minutes{10});
+}
+
 // The burst outlasts no start-up, so that no controller serves it and its misses exceed every budget.
 TEST(Backtest, ABurstThatNoFleetServesIsNotAnsweredAtAnyPrice) {
   Course course{0.99, minutes{5}};

@@ -19,6 +19,7 @@ constexpr double kKeptPerMinute = 0.99;      // Share of the correction that a m
 constexpr core::Duration kChecked = std::chrono::minutes{5};
 // Part of a replica that a plan may lack: the factor is not known more precisely.
 constexpr double kPartOfReplica = 0.25;
+constexpr double kCorrectionRounding = 1e-9;
 
 }  // namespace
 
@@ -57,6 +58,13 @@ void LoadCorrection::decay() { factor_ = 1.0 + kKeptPerMinute * (factor_ - 1.0);
 std::uint32_t LoadCorrection::corrected(std::uint32_t replicas) const {
   const double corrected = std::ceil(replicas * factor_ - kPartOfReplica);
   return static_cast<std::uint32_t>(std::max(1.0, corrected));
+}
+
+Fleet LoadCorrection::planned(Fleet fleet) const {
+  for (std::uint32_t& replicas : fleet)
+    replicas = static_cast<std::uint32_t>(
+        std::max(1.0, std::floor((replicas + kPartOfReplica) / factor_ + kCorrectionRounding)));
+  return fleet;
 }
 
 void LoadCorrection::change(double times) {

@@ -6,6 +6,7 @@
 
 #include "core/state_archive.h"
 #include "core/time.h"
+#include "planner/penstock/plan_search.h"
 #include "planner/penstock/trial_error.h"
 
 namespace penstock::planner {
@@ -28,6 +29,8 @@ class LoadCorrection {
   [[nodiscard]] double factor() const { return factor_; }
   // Replicas that correct a plan for `replicas`.
   [[nodiscard]] std::uint32_t corrected(std::uint32_t replicas) const;
+  // The largest plan that is corrected to at most this fleet; at least one replica per pool.
+  [[nodiscard]] Fleet planned(Fleet fleet) const;
 
   void archive(core::StateArchive& state) {
     state("load_correction", factor_, requests_, difference_, kept_, checks_, step_, went_up_, checked_at_, explained_);

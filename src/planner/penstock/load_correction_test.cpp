@@ -112,5 +112,24 @@ TEST_F(LoadCorrectionTest, CorrectsAPlanByWholeReplicas) {
   EXPECT_EQ(correction.corrected(8), 4U);
 }
 
+// A fleet that a correction has enlarged is no reason to plan for more.
+TEST_F(LoadCorrectionTest, ThePlanOfACorrectedFleetIsFoundAgain) {
+  EXPECT_EQ(correction.planned({1, 8}), (Fleet{1, 8}));
+  for (int step = 0; step < 20; ++step) {
+    for (std::uint32_t plan = 1; plan <= 200; ++plan) {
+      const std::uint32_t fleet = correction.corrected(plan);
+      const std::uint32_t found = correction.planned({fleet}).front();
+      EXPECT_GE(found, plan);
+      EXPECT_EQ(correction.corrected(found), fleet) << plan << " x " << correction.factor();
+      EXPECT_GT(correction.corrected(found + 1), fleet) << plan << " x " << correction.factor();
+    }
+    if (step < 10)
+      correction.raise(now);
+    else
+      checks(10, 1.9, 0.5);
+  }
+  EXPECT_EQ(correction.factor(), 0.5);
+}
+
 }  // namespace
 }  // namespace penstock::planner

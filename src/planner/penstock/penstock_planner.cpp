@@ -32,8 +32,7 @@ constexpr core::Duration kRestoredLagMost = std::chrono::hours{24};
 constexpr core::Duration kIdleAfter = std::chrono::minutes{5};
 // Interval between checks of a burning SLO, long enough for the effect of the last raise to show.
 constexpr core::Duration kRaiseStep = std::chrono::minutes{1};
-// Factor of possible futures while the engines of a pool are simulated by a default profile that no measurement has
-// corrected.
+// Factor of futures while a pool's engines are simulated by a default profile that no measurement has corrected.
 constexpr double kGuessedEngine = 1.25;
 // Below this attainment of the best fleet, trials are not used, because the model or the SLO is wrong.
 constexpr double kUsable = 0.2;
@@ -209,16 +208,17 @@ class PenstockPlanner final : public Policy {
 
   void make_plans(const signals::Observation& observation) {
     memory_->begin_tick(observation);
+    const Fleet current = correction_.planned(targets_of(observation));
     if (has_load())
       load_.tick(
-          observation,
+          observation, current,
           [&](double) {
             return PlanGoal{goals_, 1.0, futures(), load_outlook_->controller(options_.phase).allowance, misses()};
           },
           in_trouble(observation), traffic_step(observation.recent, observation.now));
     expects_more_ = load_.plan() && outlook_->growth(load_.plan()->rate) > load_outlook_->largest_future();
     if (uses_floor(options_.phase))
-      floor_.tick(observation, [&](double rate) { return PlanGoal{goals_, outlook_->growth(rate)}; });
+      floor_.tick(observation, current, [&](double rate) { return PlanGoal{goals_, outlook_->growth(rate)}; });
     note_plan(observation);
     check_trials(observation);
     raise_plans(observation);

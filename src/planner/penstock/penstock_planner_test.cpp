@@ -302,6 +302,16 @@ TEST(PenstockPlanner, GrowsInStepsWhileTheSloBurnsAgainstTheTrials) {
   EXPECT_LE(run.fleet[0], 13U);  // what was late is a minute in the past
 }
 
+// Eight replicas just reach the goal. The ninth, which the correction adds, is no reason to plan for nine.
+TEST(PenstockPlanner, ACorrectedFleetDoesNotRaiseThePlan) {
+  Course run{quick(), {2.006}};
+  EXPECT_EQ(run.at_rate(16.2, 400).pools[0].target, 8U);
+  run.ttft_ms = [](const Course& course) { return course.fleet[0] < 9 ? 5000.0F : 100.0F; };
+  while (run.fleet[0] < 9 && run.now_s < 3000.0) (void)run.at_rate(16.2, run.now_s + 5.0);
+  (void)run.at_rate(16.2, run.now_s + 240.0);
+  EXPECT_EQ(run.fleet[0], 9U);
+}
+
 TEST(PenstockPlanner, ASloThatBurnsWaitsForReplicasThatStart) {
   for (const bool told : {true, false}) {  // how long a start takes
     Course run;

@@ -14,8 +14,9 @@ Fleet targets_of(const signals::Observation& observation) {
   return fleet;
 }
 
-void PlanLoop::tick(const signals::Observation& observation, const std::function<PlanGoal(double rate)>& goal_at,
-                    bool urgent, std::optional<core::Instant> step) {
+void PlanLoop::tick(const signals::Observation& observation, const Fleet& current,
+                    const std::function<PlanGoal(double rate)>& goal_at, bool urgent,
+                    std::optional<core::Instant> step) {
   if (step) {
     memory_->restart(*step);
     search_.reset();
@@ -25,7 +26,7 @@ void PlanLoop::tick(const signals::Observation& observation, const std::function
     next_ = std::min(next_, observation.now + options_.interval);  // Also correct after a clock jump backwards.
     if (observation.now < next_ && !urgent) return;
     memory_->advance();
-    Search search{observation.now, options_.look_back, options_.enough_requests, targets_of(observation), {}};
+    Search search{observation.now, options_.look_back, options_.enough_requests, current, {}};
     if (urgent) {
       search.look_back = options_.urgent_memory;
       search.enough_requests = 0;

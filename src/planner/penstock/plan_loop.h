@@ -46,11 +46,12 @@ class PlanLoop {
       : options_(options), memory_(std::move(memory)) {}
 
   // Called after TrafficMemory::begin_tick().
-  // `goal_at` is called at the start of a search with the rate of the requests in memory. `urgent` starts a search as
-  // soon as none is in progress, on the latest traffic only. With `step`, a search starts now, on the traffic since
-  // then.
-  void tick(const signals::Observation& observation, const std::function<PlanGoal(double rate)>& goal_at,
-            bool urgent = false, std::optional<core::Instant> step = std::nullopt);
+  // A search starts from `current` and prefers it. `goal_at` is called at its start with the rate of the requests in
+  // memory. `urgent` starts a search as soon as none is in progress, on the latest traffic only. With `step`, a search
+  // starts now, on the traffic since then.
+  void tick(const signals::Observation& observation, const Fleet& current,
+            const std::function<PlanGoal(double rate)>& goal_at, bool urgent = false,
+            std::optional<core::Instant> step = std::nullopt);
   [[nodiscard]] const std::optional<LoopPlan>& plan() const { return plan_; }
   // Time since which traffic has been waiting for a plan; empty while the plan is recent enough.
   [[nodiscard]] std::optional<core::Instant> waiting_since() const;

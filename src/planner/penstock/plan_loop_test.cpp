@@ -36,7 +36,7 @@ class Course {
     const core::Instant before = loop.plan() ? loop.plan()->made : core::kNever;
     memory->begin_tick(observation);
     loop.tick(
-        observation,
+        observation, targets_of(observation),
         [&](double rate) {
           goals_asked.push_back(rate);
           return goal;

@@ -16,6 +16,8 @@ constexpr double kOpenShare = 0.05;   // Share of open requests that does not ma
 constexpr double kMillisecondsOfErrors = 1e8;
 constexpr double kSameFactor = 0.02;        // A factor nearer to 1 changes nothing.
 constexpr std::size_t kFewerOpen = 4;       // Divisor of the open requests at which outcomes are discarded.
+constexpr std::size_t kFallRequests = 200;  // Fewer since a fall say too little about the goal.
+constexpr double kFallDeviations = 5.0;     // Standard deviations of a Poisson count.
 constexpr std::size_t kCheckRequests = 50;  // Fewer say little about a share.
 constexpr core::Duration kCheckWithin =
     std::chrono::minutes{10};  // After it, requests that are open are not waited for.
@@ -83,12 +85,23 @@ void TrafficMemory::look_back(core::Duration least, std::size_t enough) {
   std::size_t requests = open_.requests;
   counted_from_ = core::Instant::min();
   for (auto slice = closed_.rbegin(); slice != closed_.rend(); ++slice) {
-    if (slice->to <= open_.to - least && requests >= enough) {
+    const core::Duration since = open_.to - slice->to;
+    if (since >= least && (requests >= enough || has_fallen(*slice, requests, since))) {
       counted_from_ = slice->to;
       return;
     }
     requests += slice->requests;
   }
+}
+
+// The rate has fallen since a slice whose rate was more than twice that of the requests since then, and more than
+// chance explains.
+bool TrafficMemory::has_fallen(const Slice& slice, std::size_t requests, core::Duration since) const {
+  if (since < options_.length_least || requests < kFallRequests) return false;
+  const double usual =
+      static_cast<double>(requests) * core::to_seconds(slice.to - slice.from) / core::to_seconds(since);
+  const auto then = static_cast<double>(slice.requests);
+  return then > 2.0 * usual && then > usual + kFallDeviations * std::sqrt(std::max(1.0, usual));
 }
 
 std::span<const signals::RecentRequest> TrafficMemory::between(core::Instant from, core::Instant to) const {

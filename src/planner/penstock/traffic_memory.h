@@ -117,6 +117,7 @@ class TrafficMemory final : public FleetOutcomes {
   };
   [[nodiscard]] std::size_t remembered() const;  // Requests in all slices.
   [[nodiscard]] bool counts(const Slice& slice) const { return slice.to > counted_from_; }
+  [[nodiscard]] bool has_fallen(const Slice& slice, std::size_t requests, core::Duration since) const;
   [[nodiscard]] std::span<const signals::RecentRequest> between(core::Instant from, core::Instant to) const;
   [[nodiscard]] static const TrialOutcome* known(const std::map<Fleet, TrialOutcome>& outcomes, const Fleet& fleet);
   [[nodiscard]] std::size_t open_in(const Span& slice) const;

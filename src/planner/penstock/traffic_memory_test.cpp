@@ -260,6 +260,32 @@ TEST(TrafficMemory, ReportsItsRequestsAndTheirRate) {
   EXPECT_NEAR(run.memory.rate(), 1200.0 / 420, 1e-9);
 }
 
+TEST(TrafficMemory, LooksBackUntilTheRateFell) {
+  Course run{kNoLimit};
+  run.go_on(300, 10);
+  run.go_on(540, 2);
+  const auto requests = [&] {
+    run.memory.look_back(std::chrono::minutes{2}, 8000);
+    return run.memory.requests();
+  };
+  EXPECT_EQ(requests(), 3480U) << "a fall counts after five minutes";
+  run.go_on(600, 2);
+  EXPECT_EQ(requests(), 600U);
+  EXPECT_EQ(run.memory.used(), std::chrono::minutes{5});
+  run.memory.look_back(std::chrono::minutes{6}, 8000);
+  EXPECT_GT(run.memory.requests(), 600U) << "at least the time that is asked for";
+}
+
+TEST(TrafficMemory, ASmallerFallOrFewRequestsSinceDoNotEndIt) {
+  for (const double after : {5.0, 0.5}) {
+    Course run{kNoLimit};
+    run.go_on(300, 10);
+    run.go_on(600, after);
+    run.memory.look_back(std::chrono::minutes{2}, 8000);
+    EXPECT_EQ(run.memory.used(), std::chrono::minutes{10}) << after;
+  }
+}
+
 TEST(TrafficMemory, TrafficBeforeTheFirstTickCounts) {
   Course run{kNoLimit};
   run.arrive(3000, 2);
