@@ -160,7 +160,7 @@ double Backtest::budget_left() const {
   return observed_allowed_ > 0.0 ? 1.0 - observed_missed_ / observed_allowed_ : 1.0;
 }
 
-double Backtest::owed(std::size_t controller) const {
+double Backtest::replicas(std::size_t controller) const {
   const std::deque<std::uint32_t>& proposals = proposals_[controller / kHolds.size()];
   std::uint32_t kept = proposals.back();
   double owed = 0.0;
@@ -168,7 +168,7 @@ double Backtest::owed(std::size_t controller) const {
     kept = std::max(kept, proposals[proposals.size() - 1 - static_cast<std::size_t>(age)]);
     owed += kept - proposals.back();
   }
-  return owed;
+  return controllers_[controller].replicas + owed;
 }
 
 Backtest::Figures Backtest::figures(std::size_t controller) const {
@@ -176,10 +176,9 @@ Backtest::Figures Backtest::figures(std::size_t controller) const {
   if (minutes_ == 0) return tried.first;
   // The first figures count as so many minutes of this traffic.
   const double first_requests = first_weight_ * requests_ / history_;
-  const double reference = (controllers_[reference_].replicas + owed(reference_)) / history_;
+  const double reference = replicas(reference_) / history_;
   return {(tried.missed + first_requests * tried.first.missed) / (requests_ + first_requests),
-          ((tried.replicas + owed(controller)) / reference + first_weight_ * tried.first.replicas) /
-              (history_ + first_weight_)};
+          (replicas(controller) / reference + first_weight_ * tried.first.replicas) / (history_ + first_weight_)};
 }
 
 void Backtest::choose() {

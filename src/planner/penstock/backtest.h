@@ -86,8 +86,8 @@ class Backtest {
   };
   void follow(Tried& tried, std::uint32_t target) const;
   void serve(Tried& tried, const LoadMinute& minute, const LoadCurve& curve) const;
-  // Replica-minutes that its hold will cost beyond the present proposal: what it keeps from earlier minutes.
-  [[nodiscard]] double owed(std::size_t controller) const;
+  // Replica-minutes of its fleet so far, and those that its hold will keep beyond the present proposal.
+  [[nodiscard]] double replicas(std::size_t controller) const;
   [[nodiscard]] Figures figures(std::size_t controller) const;
   void choose();
 

@@ -5,6 +5,7 @@
 
 #include "planner/penstock/burn_rate.h"
 #include "planner/penstock/kept.h"
+#include "planner/penstock/traffic_step.h"
 
 namespace penstock::planner {
 namespace {
@@ -17,7 +18,6 @@ constexpr double kMillisecondsOfErrors = 1e8;
 constexpr double kSameFactor = 0.02;        // A factor nearer to 1 changes nothing.
 constexpr std::size_t kFewerOpen = 4;       // Divisor of the open requests at which outcomes are discarded.
 constexpr std::size_t kFallRequests = 200;  // Fewer since a fall say too little about the goal.
-constexpr double kFallDeviations = 5.0;     // Standard deviations of a Poisson count.
 constexpr std::size_t kCheckRequests = 50;  // Fewer say little about a share.
 constexpr core::Duration kCheckWithin =
     std::chrono::minutes{10};  // After it, requests that are open are not waited for.
@@ -94,14 +94,12 @@ void TrafficMemory::look_back(core::Duration least, std::size_t enough) {
   }
 }
 
-// The rate has fallen since a slice whose rate was more than twice that of the requests since then, and more than
-// chance explains.
+// The slice had far more requests than the same time has had since then.
 bool TrafficMemory::has_fallen(const Slice& slice, std::size_t requests, core::Duration since) const {
   if (since < options_.length_least || requests < kFallRequests) return false;
   const double usual =
       static_cast<double>(requests) * core::to_seconds(slice.to - slice.from) / core::to_seconds(since);
-  const auto then = static_cast<double>(slice.requests);
-  return then > 2.0 * usual && then > usual + kFallDeviations * std::sqrt(std::max(1.0, usual));
+  return is_far_more(static_cast<double>(slice.requests), usual);
 }
 
 std::span<const signals::RecentRequest> TrafficMemory::between(core::Instant from, core::Instant to) const {

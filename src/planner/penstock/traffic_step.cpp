@@ -25,10 +25,14 @@ bool is_step(std::span<const signals::RecentRequest> recent, core::Instant now, 
     from = begin_of(end - length);
     most = std::max(most, static_cast<double>(to - from));
   }
-  return arrived > 2.0 * most && arrived > most + kDeviations * std::sqrt(std::max(1.0, most));
+  return is_far_more(arrived, most);
 }
 
 }  // namespace
+
+bool is_far_more(double requests, double usual) {
+  return requests > 2.0 * usual && requests > usual + kDeviations * std::sqrt(std::max(1.0, usual));
+}
 
 std::optional<core::Instant> traffic_step(std::span<const signals::RecentRequest> recent, core::Instant now) {
   if (recent.empty() || recent.front().arrival > now - kBefore) return std::nullopt;
