@@ -80,9 +80,9 @@ struct AblationEvaluation {
 
 // The policy under test in a world that is not as it should be.
 struct ScenarioEvaluation {
-  std::string name;      // "start-up 30 s"
-  std::string workload;  // "mooncake"
-  bool made_up = false;  // Synthetic steps and bursts, which the targets leave out.
+  std::string name;        // "start-up 30 s"
+  std::string workload;    // "mooncake"
+  bool synthetic = false;  // Synthetic steps and bursts, which the targets leave out.
   Run run;
   double best_possible = 1.0;  // Attainment of the largest fixed fleet on the trace.
   std::uint64_t scale_down_failures = 0;

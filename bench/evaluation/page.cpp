@@ -249,7 +249,7 @@ std::string shipped_row(const Run& run, const std::string& name) {
 
 std::string shipped_table(const TraceEvaluation& trace) {
   std::string text =
-      "\nWith the settings that they have by themselves, the best attainment first; attainment *in bursts* is that of "
+      "\nWith their default settings, the best attainment first; attainment *in bursts* is that of "
       "minutes whose rate is\nabove twice the mean of the ten minutes before:\n\n"
       "| policy | attainment | in bursts | misses | GPU-hours | replicas | actions | direction changes per day |\n"
       "|---|---:|---:|---:|---:|---:|---:|---:|\n";

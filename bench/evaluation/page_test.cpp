@@ -98,7 +98,7 @@ TEST(Targets, TheWorstScenarioCounts) {
   evaluation.scenarios.push_back({"start-up 30 s", "azure", false, run("penstock", 0.99, 5.0), 0.999, 0, 0, {}});
   evaluation.scenarios.push_back({"a crash", "azure", false, run("penstock", 0.96, 5.0), 0.969, 0, 0, {}});
   EXPECT_TRUE(target_named(evaluation, "worst case of the robustness table, on recorded traffic").reached());
-  evaluation.scenarios.push_back({"a flash crowd", "made up", true, run("penstock", 0.5, 5.0), 1.0, 0, 0, {}});
+  evaluation.scenarios.push_back({"a flash crowd", "synthetic", true, run("penstock", 0.5, 5.0), 1.0, 0, 0, {}});
   EXPECT_TRUE(target_named(evaluation, "worst case of the robustness table, on recorded traffic").reached());
   evaluation.scenarios[1].best_possible = 0.98;
   const Target target = target_named(evaluation, "worst case of the robustness table, on recorded traffic");

@@ -292,8 +292,8 @@ core::Result<std::vector<ScenarioEvaluation>> evaluate_scenarios(const std::vect
                        evaluations[i] = *std::move(evaluation);
                        evaluations[i].name = scenario.name;
                        evaluations[i].run.cpu_s = timer.seconds();
-                       evaluations[i].made_up = scenario.workload.starts_with(configuration::kSyntheticTrace);
-                       evaluations[i].workload = evaluations[i].made_up ? "made up" : scenario.workload;
+                       evaluations[i].synthetic = scenario.workload.starts_with(configuration::kSyntheticTrace);
+                       evaluations[i].workload = evaluations[i].synthetic ? "synthetic" : scenario.workload;
                        return {};
                      }});
   if (auto done = replay::run_tasks(tasks, scope.jobs, show); !done) return tl::make_unexpected(done.error());

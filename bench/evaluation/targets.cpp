@@ -140,7 +140,7 @@ Target robust(const Evaluation& evaluation) {
   const ScenarioEvaluation* worst = nullptr;
   double worst_margin = std::numeric_limits<double>::infinity();
   for (const ScenarioEvaluation& scenario : evaluation.scenarios) {
-    if (scenario.made_up) continue;
+    if (scenario.synthetic) continue;
     const double bar = std::min(kRobustMin, scenario.best_possible - kRobustBelowPossible);
     if (scenario.run.attainment - bar >= worst_margin) continue;
     worst_margin = scenario.run.attainment - bar;

@@ -19,7 +19,6 @@ using options::Problems;
 
 constexpr std::size_t kShapeRequests = 2000;  // Of a load test with a given shape.
 constexpr std::uint64_t kSeed = 1;
-constexpr double kBacklogMax = 100.0;  // Requests that may wait, of the 2,000 of a load test.
 
 simulation::RunOptions run_of(const AllocationDeployment& deployment, const std::vector<std::size_t>& pools) {
   simulation::RunOptions run;
@@ -60,21 +59,6 @@ std::vector<double> by_minute(const workload::Workload& workload) {
     if (minute < rates.size()) rates[minute] += 1.0 / 60.0;
   }
   return rates;
-}
-
-// A load test ends after 2,000 requests. If the SLO allows more than a few percent of them to wait, an overload would
-// pass for capacity, since the queue is still short when the test ends. In that case shorter TTFTs are tried.
-core::Result<double> tested_capacity(replay::ReplaySetup replay, std::size_t pool) {
-  const auto found = replay::find_capacity(replay, pool);
-  if (!found) return tl::make_unexpected(found.error());
-  double rps = found->capacity.requests_per_s;
-  while (rps * core::to_seconds(replay.options.slo.ttft) > kBacklogMax) {
-    replay.options.slo.ttft /= 2;
-    const auto stricter = replay::find_capacity(replay, pool);
-    if (!stricter) break;  // Even an idle replica does not meet it, so no request can wait.
-    rps = std::min(rps, stricter->capacity.requests_per_s);
-  }
-  return rps;
 }
 
 class Preparing {
@@ -217,9 +201,9 @@ class Preparing {
     for (std::size_t i = 0; i < tests_.size(); ++i)
       tasks.push_back({"load test " + setup_.capacities[tests_[i].figure].deployment, 1.0,
                        [this, i, &errors](const std::function<void(double)>&) -> core::Result<void> {
-                         const auto found = tested_capacity(*tests_[i].replay, tests_[i].pool);
+                         const auto found = replay::find_capacity(*tests_[i].replay, tests_[i].pool);
                          if (found)
-                           setup_.capacities[tests_[i].figure].requests_per_s = *found;
+                           setup_.capacities[tests_[i].figure].requests_per_s = found->capacity.requests_per_s;
                          else
                            errors[i] = found.error();
                          return {};

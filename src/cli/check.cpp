@@ -28,8 +28,7 @@ Usage check_usage() {
       "one\n"
       "file, without running anything: keys and values, and the files and environment variables that they name. Every\n"
       "problem is a line `file:line:column: what; hint` on standard error. Exit codes: 0 good, 2 not.";
-  usage.operand = "FILE";
-  usage.many_operands = true;
+  usage.operand = "[FILE]";
   usage.flags = {{"Output", "--schema", {}, "print the JSON schema of the file, for editors, and end", {}},
                  {"Output",
                   "--overload",

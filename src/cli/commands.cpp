@@ -14,7 +14,7 @@ namespace penstock::cli {
 namespace {
 
 constexpr std::array kCommands{
-    Command{"replay", "compare autoscaling policies on recorded or made-up traffic", replay},
+    Command{"replay", "compare autoscaling policies on recorded or synthetic traffic", replay},
     Command{"explain", "say in plain words why a replay's policy decided as it did", explain},
     Command{"decide", "decide on observations that another program writes, one JSON object on each line", decide},
     Command{"up", "run engines, gateway, planner, load and the live page on this machine", up},

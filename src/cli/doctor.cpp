@@ -71,9 +71,8 @@ Usage doctor_usage(const options::Table& table) {
   usage.command = "doctor";
   usage.summary =
       "Checks what a configuration needs outside of this program: credentials and permissions in Kubernetes, pods,\n"
-      "Prometheus, and a gateway. It changes nothing: writes are dry runs. Exit codes: 0 nothing is missing, 1 "
-      "something is, 2 the file or\n"
-      "the kubeconfig cannot be used.";
+      "Prometheus, and a gateway. It changes nothing: writes are dry runs. Exit codes: 0 nothing is missing, 1\n"
+      "something is, 2 the file or the kubeconfig cannot be used.";
   usage.operand = "FILE";
   usage.flags = flags_of(table);
   usage.notes =

@@ -67,8 +67,8 @@ Usage plan_usage(const options::Table& daemon, const options::Table& configurati
   usage.command = "plan";
   usage.summary =
       "Watches a gateway and its engines, decides how many replicas each pool needs, and says why, on a live page.\n"
-      "With --engines local it also runs the engines as processes of this machine; with --engines kubernetes it scales "
-      "Deployments and other objects of a cluster.";
+      "With --engines local it also runs the engines as processes of this machine; with\n"
+      "--engines kubernetes it scales Deployments and other objects of a cluster.";
   usage.flags.push_back(
       {"Planner daemon", "--config", "FILE", "YAML with pools, SLO and planner, as `penstock replay` takes it", {}});
   for (Flag& flag : flags_of(daemon)) usage.flags.push_back(std::move(flag));

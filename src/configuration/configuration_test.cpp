@@ -167,6 +167,10 @@ TEST(Configuration, ContradictionsNameTheirPlace) {
        {},
        "p.yaml:1:38: faults.events[0].for: a crash has no end; the pool starts another replica\n"},
       {"faults: {slow_replicas: 1}\n", {}, "p.yaml:1:10: faults.slow_replicas: was renamed; write faults.events\n"},
+      {"max_gpu_budget: 8\n", {}, "p.yaml:1:1: max_gpu_budget: was renamed; write planner.gpu_budget\n"},
+      {"planner: {min_endpoint: 1}\n",
+       {},
+       "p.yaml:1:11: planner.min_endpoint: was renamed; write planner.minimum_endpoints\n"},
   };
   for (const Contradiction& contradiction : cases)
     EXPECT_EQ(problems(contradiction.yaml, contradiction.flags), contradiction.message);

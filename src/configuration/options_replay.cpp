@@ -174,7 +174,11 @@ void add_limits(Table& table, planner::GuardrailOptions& guardrails) {
   // The names of NVIDIA Dynamo's planner.
   for (const auto& [theirs, ours] : std::initializer_list<std::pair<std::string_view, std::string_view>>{
            {"planner.optimization_target", "planner.target"},
+           {"optimization_target", "planner.target"},
            {"planner.min_endpoint", "planner.minimum_endpoints"},
+           {"min_endpoint", "planner.minimum_endpoints"},
+           {"planner.max_gpu_budget", "planner.gpu_budget"},
+           {"max_gpu_budget", "planner.gpu_budget"},
            {"planner.throughput_adjustment_interval", "planner.throughput_interval"},
            {"planner.load_adjustment_interval", "planner.load_interval"},
            {"planner.loadbased_scaling_down_sensitivity", "planner.sensitivity"},

@@ -63,7 +63,9 @@ int AccessPolicy::refusal(const Exchange& exchange, bool is_private) const {
 
 std::string_view AccessPolicy::explain(int status) {
   switch (status) {
-    case 421: return "the Host field names no address or name of this server; configure its names";
+    case 421:
+      return "the Host field names no address or name of this server; add the name to gateway.admin_hosts or "
+             "--dashboard-hosts";
     case 403: return "texts of users are shown with authentication only; configure a token";
     default: return "this path needs a token (Authorization: Bearer TOKEN) or a client certificate";
   }

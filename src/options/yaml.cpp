@@ -164,8 +164,7 @@ class TreeBuilder final : public YAML::EventHandler {
     } else if (!parent.seen.insert(node.text).second) {
       const auto first = std::find_if(parent.node.keys.begin(), parent.node.keys.end(),
                                       [&](const YamlNode::Key& key) { return key.text == node.text; });
-      report(node.line, node.column,
-             fmt::format("key {} is there twice, first in line {}", quote(node.text), first->line));
+      report(node.line, node.column, fmt::format("duplicate key {}, first in line {}", quote(node.text), first->line));
     } else {
       parent.node.keys.push_back({node.text, node.line, node.column});
       parent.skip_value = false;
@@ -240,9 +239,9 @@ tl::expected<YamlNode, Problems> parse_yaml(std::string_view file, std::string_v
   } catch (const YAML::Exception& error) {
     const bool known = !error.mark.is_null();
     report(known ? static_cast<std::size_t>(error.mark.line) + 1 : 1,
-           known ? static_cast<std::size_t>(error.mark.column) + 1 : 1, "is no valid yaml: " + one_line(error.msg));
+           known ? static_cast<std::size_t>(error.mark.column) + 1 : 1, "is not valid YAML: " + one_line(error.msg));
   } catch (const std::exception& error) {
-    report(1, 1, "is no valid yaml: " + one_line(error.what()));
+    report(1, 1, "is not valid YAML: " + one_line(error.what()));
   }
   if (!problems.empty()) return tl::make_unexpected(std::move(problems));
   YamlNode root = builder.take_root();

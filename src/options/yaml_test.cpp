@@ -34,15 +34,15 @@ TEST(Yaml, NamesEveryKeyThatIsThereTwice) {
   const auto root = parse_yaml("p.yaml", "a: 1\nb: 2\na: 3\nc: {d: 1, d: 2}\n");
   ASSERT_FALSE(root);
   ASSERT_EQ(root.error().size(), 2U);
-  EXPECT_EQ(root.error()[0].message(), "p.yaml:3:1: key 'a' is there twice, first in line 1");
-  EXPECT_EQ(root.error()[1].message(), "p.yaml:4:11: key 'd' is there twice, first in line 4");
+  EXPECT_EQ(root.error()[0].message(), "p.yaml:3:1: duplicate key 'a', first in line 1");
+  EXPECT_EQ(root.error()[1].message(), "p.yaml:4:11: duplicate key 'd', first in line 4");
 }
 
 TEST(Yaml, PointsAtTabsAndSyntaxErrors) {
   EXPECT_EQ(first_problem("a:\n\tb: 1\n"), "p.yaml:2:1: indented with a tab; indent with blanks");
   EXPECT_TRUE(first_problem("a: [1, 2\nb: 3\n").starts_with("p.yaml:2:")) << first_problem("a: [1, 2\nb: 3\n");
-  EXPECT_EQ(first_problem("a: 'x\n"), "p.yaml:3:1: is no valid yaml: a quote is opened and not closed");
-  EXPECT_EQ(first_problem("a: \"x"), "p.yaml:2:1: is no valid yaml: a quote is opened and not closed");
+  EXPECT_EQ(first_problem("a: 'x\n"), "p.yaml:3:1: is not valid YAML: a quote is opened and not closed");
+  EXPECT_EQ(first_problem("a: \"x"), "p.yaml:2:1: is not valid YAML: a quote is opened and not closed");
   EXPECT_TRUE(first_problem("a: b: c\n").starts_with("p.yaml:1:"));
   EXPECT_EQ(first_problem(std::string_view{"a\0b", 3}), "p.yaml:1:1: has a zero byte; it is no text");
 }

@@ -23,7 +23,7 @@ std::vector<std::string> run_notes(std::span<const decision::RunResult> results,
   for (const decision::RunResult& result : results) {
     if (is_clairvoyant(result.policy) && result.goal && result.slo_attainment < *result.goal)
       notes.push_back(fmt::format(
-          "{}: its SLO attainment of {} misses the goal of {}, which no fleet within the bounds reached; a larger "
+          "{}: its SLO attainment of {} misses the goal of {}, which no fleet that starts like it reached; a larger "
           "maximum, more replicas at the start or a shorter start-up raise what is possible",
           result.policy, report::format_share(result.slo_attainment), report::format_share(*result.goal)));
     if (!is_penstock(result.policy)) others += (others.empty() ? "" : ", ") + result.policy;

@@ -15,6 +15,9 @@ constexpr std::size_t kProbeRequests = 2000;
 // Replicas of the pool that is not probed, so that it is never the bottleneck.
 constexpr std::uint32_t kPartnerReplicas = 64;
 constexpr int kDoublings = 24;
+// Requests that may wait at once. An SLO with a long TTFT or ITL lets more wait, and the test would end while its queue
+// still grows: an overload would pass for capacity.
+constexpr std::uint64_t kQueueMost = kProbeRequests / 20;
 constexpr int kHalvings = 7;  // the found rate is within 2^(1/128), 0.5 %, of the sought one
 
 // The requests that the pool serves as the first that matches; all where that is none.
@@ -51,7 +54,6 @@ workload::Workload draw(const workload::Workload& from, const std::vector<std::u
 
 RunOptions probe_options(const PoolSpec& pool, const RunOptions& options) {
   RunOptions probe = without_limits(options);
-  probe.series_points = 1;
   probe.judged_from = core::kStart;
   probe.progress = nullptr;
   if (pool.role == signals::Role::kAggregated) probe.pools = {pool};
@@ -61,6 +63,11 @@ RunOptions probe_options(const PoolSpec& pool, const RunOptions& options) {
     each.max_replicas = kPartnerReplicas;
   }
   return probe;
+}
+
+bool keeps_up(const decision::RunResult& result) {
+  return std::all_of(result.series.begin(), result.series.end(),
+                     [](const decision::SeriesPoint& point) { return point.queued_requests <= kQueueMost; });
 }
 
 }  // namespace
@@ -85,17 +92,18 @@ core::Result<planner::ReplicaCapacity> probe_capacity(const workload::Workload& 
   if (!result) return tl::make_unexpected(result.error());
   // Some requests may miss the SLO on an idle replica; no rate can fix that.
   const double goal = attainment * result->slo_attainment;
+  const auto suffices = [&] { return result && result->slo_attainment >= goal && keeps_up(*result); };
   decision::RunResult best = *result;
   for (int i = 0; i < kDoublings; ++i) {
     result = at_rate(rate * 2.0);
-    if (!result || result->slo_attainment < goal) break;
+    if (!suffices()) break;
     best = *result;
     rate *= 2.0;
   }
   double factor = std::sqrt(2.0);
   for (int i = 0; i < kHalvings; ++i, factor = std::sqrt(factor)) {
     result = at_rate(rate * factor);
-    if (!result || result->slo_attainment < goal) continue;
+    if (!suffices()) continue;
     best = *result;
     rate *= factor;
   }

@@ -386,5 +386,21 @@ TEST(Probe, PoolsOfADisaggregatedDeploymentAreProbedEach) {
   EXPECT_GT(decode->requests_per_s, aggregated->requests_per_s);
 }
 
+TEST(Probe, AQueueThatAnSloTheLengthOfTheTestAllowsIsNoCapacity) {
+  const auto shapes = random_workload(1000, 1.0);
+  for (const RunOptions& with_pools : {options(pool(1)), disaggregated(1, 1)}) {
+    for (std::size_t probed = 0; probed < with_pools.pools.size(); ++probed) {
+      RunOptions run_options = with_pools;
+      run_options.slo = {std::chrono::seconds{2}, std::chrono::milliseconds{50}};
+      const auto strict = probe_capacity(shapes, run_options.pools[probed], run_options);
+      run_options.slo = {std::chrono::hours{1}, std::chrono::minutes{1}};
+      const auto loose = probe_capacity(shapes, run_options.pools[probed], run_options);
+      ASSERT_TRUE(strict && loose);
+      EXPECT_GE(loose->requests_per_s, 0.99 * strict->requests_per_s) << probed;
+      EXPECT_LT(loose->requests_per_s, 1.5 * strict->requests_per_s) << probed;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace penstock::simulation

@@ -116,7 +116,7 @@ class Checker {
     const std::string series = series_of(sample.labels);
     const std::string bound = std::string(find_label(sample.labels, "le").value_or(""));
     if (!lines_.insert(fmt::format("{} {} {}", sample.name, series, bound)).second)
-      report("line {}: {}{{{}}} is there twice", sample.line, sample.name, sample.labels);
+      report("line {}: {}{{{}}} is a duplicate", sample.line, sample.name, sample.labels);
     const MetricType type = families_.find(name)->second.type;
     if (type == MetricType::kCounter) check_counter(sample);
     if (type == MetricType::kHistogram) add_to_histogram(sample, name, series);

@@ -133,8 +133,8 @@ TEST(ExpositionCheck, FindsEachFault) {
   EXPECT_TRUE(has_fault("# TYPE a gauge\na 1\n", "0 lines of help"));
   EXPECT_TRUE(has_fault(a + "# TYPE a gauge\na 1\n", "2 of type"));
   EXPECT_TRUE(has_fault("a 1\n" + a, "comes after line 1"));
-  EXPECT_TRUE(has_fault(a + "a 1\na 2\n", "is there twice"));
-  EXPECT_TRUE(has_fault(a + "a{x=\"1\",y=\"2\"} 1\na{y=\"2\",x=\"1\"} 2\n", "is there twice"));
+  EXPECT_TRUE(has_fault(a + "a 1\na 2\n", "is a duplicate"));
+  EXPECT_TRUE(has_fault(a + "a{x=\"1\",y=\"2\"} 1\na{y=\"2\",x=\"1\"} 2\n", "is a duplicate"));
   EXPECT_TRUE(has_fault(a + c + "a 1\nc 1\na{x=\"1\"} 2\n", "goes on in a second place"));
   EXPECT_TRUE(has_fault(c + "c 1\n", "ends with _total"));
   EXPECT_TRUE(has_fault("# HELP c_total C.\n# TYPE c_total counter\nc_total -1\n", "a counter is -1"));

@@ -38,7 +38,7 @@ double peak_over_mean(const std::vector<Request>& requests, core::Duration span,
     fullest = std::max(fullest, ++count);
   }
   const double mean = static_cast<double>(requests.size()) * (core::to_seconds(window) / core::to_seconds(span));
-  return static_cast<double>(fullest) / mean;
+  return std::max(1.0, static_cast<double>(fullest) / mean);  // A partial last window may be the densest.
 }
 
 // Hit rate of a single engine with unlimited cache that completes each request before the next arrives: leading full

@@ -48,6 +48,8 @@ TEST(Statistics, PeaksAreTheFullestWindowOverTheMean) {
   const Statistics statistics = describe(workload);
   EXPECT_NEAR(statistics.peak_10s, 5.0, 1e-12);
   EXPECT_NEAR(statistics.peak_60s, 9.0 / 6.0, 1e-12);
+  // Where most requests come in the last two of twelve seconds, no whole window is above the mean.
+  EXPECT_EQ(describe(workload_of({{0.0}, {11.0}, {11.5}, {12.0}})).peak_10s, 1.0);
 }
 
 TEST(Statistics, PrefixReuseCountsLeadingFullBlocksSeenBefore) {

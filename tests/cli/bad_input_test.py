@@ -174,7 +174,7 @@ class BadClusters(CliTest):
     def test_a_kubeconfig_that_cannot_be_used(self):
         self.configuration("deployment/chat")
         self.assert_refused_by_all("kubeconfig: cannot be opened")
-        for content, says in (("clusters: [", "kubeconfig:2:1: is no valid yaml"), ("{}", "current-context"),
+        for content, says in (("clusters: [", "kubeconfig:2:1: is not valid YAML"), ("{}", "current-context"),
                               (self.kubeconfig({"exec": {"command": "aws"}}), "kubectl create token"),
                               (self.kubeconfig({"username": "a", "password": "b"}), "kubeconfig:"),
                               (self.kubeconfig({"tokenFile": "none"}), "none"),
