@@ -15,15 +15,15 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (log.error().where.rfind("fuzz.jsonl:", 0) != 0) std::abort();
     return 0;
   }
-  const std::string written = report::to_decision_jsonl(*log);
+  const std::string written = report::to_decision_jsonl(log->records);
   const auto again = report::parse_decision_jsonl(written, "fuzz.jsonl");
-  if (!again || report::to_decision_jsonl(*again) != written) std::abort();
-  for (const report::DecisionTrack& track : report::decision_tracks(*log)) {
+  if (!again || report::to_decision_jsonl(again->records) != written) std::abort();
+  for (const report::DecisionTrack& track : report::decision_tracks(log->records)) {
     if (report::list_decisions(track).empty()) std::abort();
     for (const core::Instant at : {core::kStart, track.entries.back()->at, core::kNever})
       if (report::explain_decision(track, at).find('\x1b') != std::string::npos) std::abort();
   }
-  for (const decision::DecisionRecord& entry : *log)
+  for (const decision::DecisionRecord& entry : log->records)
     if (decision::what_would_change(entry).empty()) std::abort();
   return 0;
 }

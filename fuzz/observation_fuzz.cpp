@@ -68,7 +68,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         continue;
       }
       const auto records = report::parse_decision_jsonl(answer.text, "answer");
-      if (!records || records->size() != 1 || records->front().target > 64) std::abort();
+      if (!records || records->records.size() != 1 || records->records.front().target > 64) std::abort();
     }
   }
   return 0;

@@ -49,6 +49,9 @@ void follow(api::RequestReader& reader, api::Endpoint endpoint, std::string_view
   expect(reader.read(endpoint, changed, other) && same_prompt(request, other) && other.max_tokens == 77U);
   expect(other.priority == 5 && other.cache_salt == "salt" && other.edit.controls.size() == 2);
   expect(other.stream == request.stream && other.include_usage == request.include_usage);
+  const auto document = nlohmann::json::parse(changed, nullptr, false);
+  if (document.is_object() && document.contains("min_tokens") && document["min_tokens"].is_number())
+    expect(document["min_tokens"].get<double>() <= 77.0);
 
   const auto prefill = api::prefill_body(body);
   expect(prefill && reader.read(endpoint, *prefill, other) && same_prompt(request, other) && other.max_tokens == 1U);

@@ -238,6 +238,8 @@ Result<void> Walk::read_field(Field field, const Value& value) {
     case Field::kMaxOutputTokens: return read_max_tokens(field, value);
     default: break;
   }
+  if (field == Field::kMinTokens && value.kind == Kind::kNumber)
+    request_.edit.min_tokens = {position(value), value.token.size()};
   if (field == Field::kStreamOptions) request_.edit.stream_options = {position(value), value.is_null() ? 4U : 1U};
   // OpenAI treats a missing field and null alike.
   if (value.is_null()) return {};
@@ -263,11 +265,11 @@ Result<void> Walk::read_field(Field field, const Value& value) {
     case Field::kStop: return read_stop(value);
     case Field::kIgnoreEos: return read_flag(value, name, request_.ignore_eos);
     case Field::kUser: request_.user.clear(); return append_text(value, name, request_.user);
-    case Field::kSessionId: return read_text(value, name, request_.session_id);
+    case Field::kSessionId: return append_text(value, name, request_.session_id.erase());
     case Field::kSessionParams:
       return each_field(value, name, [this](std::string_view key, const Value& param) {
         if (key != "session_id" || param.is_null()) return pass(param);
-        return read_text(param, "session_params.session_id", session_of_params_);
+        return append_text(param, "session_params.session_id", session_of_params_.erase());
       });
     case Field::kKvTransferParams:
       return pass_span(value).map([this](std::string_view params) { request_.kv_transfer_params = params; });
@@ -302,9 +304,12 @@ Result<void> Walk::read_max_tokens(Field field, const Value& value) {
   const bool newer = field == Field::kMaxCompletionTokens;
   if (traits_.max_tokens != name_of(newer ? Field::kMaxTokens : field)) return pass(value);
   OutputLimit& limit = newer ? newer_limit_ : older_limit_;
-  limit.location = {static_cast<std::size_t>(value.token.data() - body_.data()), value.token.size()};
+  limit.location = {position(value), value.token.size()};
   if (value.is_null()) return {};
-  return read_number(value, name_of(field), 1U, UINT32_MAX, limit.tokens);
+  const std::uint32_t low = request_.endpoint == Endpoint::kCompletions ? 0 : 1;  // 0 with echo, which may follow.
+  auto read = read_number(value, name_of(field), low, UINT32_MAX, limit.tokens);
+  limit.is_zero = read && limit.tokens == 0;
+  return read;
 }
 
 Result<void> Walk::read_stop(const Value& value) {
@@ -333,7 +338,6 @@ Result<void> Walk::read_message(const Value& value) {
   std::string& text = request_.text;
   const std::size_t begin = text.size();
   std::string role;
-  bool has_content = false;
   std::array<std::string_view, 2> calls;  // Tool calls of an assistant as JSON; they are part of the prompt.
   constexpr std::array<std::string_view, 4> kNames{"role", "content", "tool_calls", "function_call"};
   std::array<bool, kNames.size()> seen{};
@@ -347,11 +351,8 @@ Result<void> Walk::read_message(const Value& value) {
       text.insert(begin, role);
       return {};
     }
-    if (field.is_null()) return {};
-    if (name == 1) {
-      has_content = true;
-      return read_content(field);
-    }
+    if (field.is_null()) return {};  // The engine judges which messages may have null content.
+    if (name == 1) return read_content(field);
     const auto span = pass_span(field);
     if (!span) return tl::make_unexpected(span.error());
     calls[name - 2] = *span;
@@ -359,9 +360,8 @@ Result<void> Walk::read_message(const Value& value) {
   });
   if (!read) return read;
   if (role.empty()) return invalid_input("role", "is missing");
-  const bool has_calls = !calls[0].empty() || !calls[1].empty();
-  if (!has_content && !(has_calls && role == "assistant\n"))
-    return invalid_input("content", "is missing", "only an assistant message with tool_calls may omit it");
+  if (!seen[1] && role != "assistant\n")
+    return invalid_input("content", "is missing", "only an assistant message may omit it");
   text += '\n';
   for (const std::string_view call : calls)
     if (!call.empty()) text.append(call).append(1, '\n');
@@ -456,7 +456,7 @@ Result<void> Walk::finish() {
   if (has_stream_options_ && !request_.stream)
     return invalid_input("stream_options", "must not be given unless stream is true");
   if (request_.session_id.empty()) request_.session_id = session_of_params_;
-  settle_output_limits(request_, older_limit_, newer_limit_);
+  if (auto settled = settle_output_limits(request_, older_limit_, newer_limit_); !settled) return settled;
   request_.size.choices = std::max<std::uint64_t>(request_.size.choices, request_.choices);
   request_.size.finish(request_.text);
   EditPoints& edit = request_.edit;

@@ -37,6 +37,7 @@ struct ControlField {
 struct EditPoints {
   Location max_tokens;                 // Value of the field that limits the output.
   Location other_max_tokens;           // Value of another field that some engines read instead.
+  Location min_tokens;                 // Value of the field, a vLLM extension, if it is a number.
   std::vector<ControlField> controls;  // Fields that control engines, in their order.
   Location stream_options;             // Value of the field; of an object only its opening brace.
   Location include_usage;              // Value of the option.
@@ -67,7 +68,8 @@ struct InferenceRequest {
   bool cuts_prompt = false;      // Parts of the text may be left out: tools that a template ignores, or a cut prompt.
   bool hides_output = false;     // The answer may have tokens that its text does not show.
   bool hides_reasoning = false;  // The answer leaves reasoning out.
-  bool repeats_prompt = false;   // The answer begins with the prompt.
+  bool repeats_prompt = false;   // The answer may begin with the prompt.
+  bool echoes = false;           // It does.
   bool extends_prompt = false;   // The prompt has parts that an engine keeps, for example an earlier response.
   // The prompt as one text. For a chat: "role\n", the text and "\n" of each message (text parts of a message in order).
   // For a completion: the prompt. For other endpoints: their fields in order. A prompt of token ids is stored as four
@@ -100,7 +102,7 @@ class RequestReader {
 // What the gateway changes in a body.
 struct BodyChanges {
   std::uint64_t kept_controls = 0;  // One bit for each of kEngineControls whose fields stay; others are dropped.
-  std::optional<std::uint32_t> max_tokens;  // For endpoints that generate.
+  std::optional<std::uint32_t> max_tokens;  // For endpoints that generate. A larger min_tokens is lowered to it.
   std::optional<std::int32_t> priority;
   std::string_view cache_salt{};  // Empty: none is set.
   bool include_usage = false;     // The engine reports the usage of a stream that did not request it.

@@ -3,6 +3,7 @@
 #include <simdjson.h>
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <iterator>
 #include <optional>
 #include <span>
@@ -131,6 +132,13 @@ std::optional<Replacement> usage_replacement(std::string_view body, const EditPo
   return Replacement{{at + 1, 0}, fmt::format("{}{}", kUsageOption, body[next] == '}' ? "" : ",")};
 }
 
+// An engine refuses a request whose min_tokens is above its max_tokens.
+bool exceeds(std::string_view body, const Location& number, std::uint32_t limit) {
+  double value = 0.0;
+  const char* const begin = body.data() + number.at;
+  return std::from_chars(begin, begin + number.size, value).ec == std::errc{} && value > limit;
+}
+
 }  // namespace
 
 bool append_changed_body(std::string& out, std::string_view body, Endpoint endpoint, const EditPoints& points,
@@ -148,6 +156,8 @@ bool append_changed_body(std::string& out, std::string_view body, Endpoint endpo
   std::vector<Replacement> replacements;  // In their order.
   for (const Location& limit : {points.max_tokens, points.other_max_tokens})
     if (changes.max_tokens && limit.size > 0) replacements.push_back({limit, fmt::format("{}", *changes.max_tokens)});
+  if (changes.max_tokens && exceeds(body, points.min_tokens, *changes.max_tokens))
+    replacements.push_back({points.min_tokens, fmt::format("{}", *changes.max_tokens)});
   auto usage = changes.include_usage ? usage_replacement(body, points) : std::nullopt;
   const bool adds_usage = changes.include_usage && !usage;
   if (usage) replacements.push_back(*std::move(usage));

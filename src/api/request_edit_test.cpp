@@ -69,6 +69,21 @@ TEST(MaxTokens, ChangesTheNumberAndNothingElse) {
             R"({"model":"m","prompt":"p","max_tokens":3,"max_completion_tokens":null})");
 }
 
+// vLLM refuses a request whose min_tokens is above its max_tokens.
+TEST(MaxTokens, LowersALargerMinTokensToo) {
+  EXPECT_EQ(clamped(R"({"model":"m","min_tokens":64,"max_tokens":500,"prompt":"p"})", 16),
+            R"({"model":"m","min_tokens":16,"max_tokens":16,"prompt":"p"})");
+  EXPECT_EQ(clamped(R"({"model":"m","prompt":"p","max_tokens":500, "min_tokens" : 64.0 })", 16),
+            R"({"model":"m","prompt":"p","max_tokens":16, "min_tokens" : 16 })");
+  EXPECT_EQ(clamped(R"({"model":"m","prompt":"p","min_tokens":64})", 16),
+            R"({"model":"m","prompt":"p","min_tokens":16,"max_tokens":16})");
+  for (const char* kept : {"16", "0", "null", "\"64\""})
+    EXPECT_EQ(clamped(R"({"model":"m","prompt":"p","max_tokens":500,"min_tokens":)" + std::string{kept} + "}", 16),
+              R"({"model":"m","prompt":"p","max_tokens":16,"min_tokens":)" + std::string{kept} + "}");
+  const std::string unchanged = R"({"model":"m","prompt":"p","max_tokens":500,"min_tokens":600})";
+  EXPECT_EQ(changed(unchanged, {}), unchanged);
+}
+
 TEST(MaxTokens, AddsTheFieldWhereThereIsNone) {
   EXPECT_EQ(clamped("{\"model\":\"m\",\"prompt\":\"p\" }\n", 16),
             "{\"model\":\"m\",\"prompt\":\"p\" ,\"max_tokens\":16}\n");

@@ -16,6 +16,7 @@ enum class Field : std::uint8_t {
   kMaxTokens,
   kMaxCompletionTokens,
   kMaxOutputTokens,
+  kMinTokens,
   kChoices,
   kBestOf,
   kStop,
@@ -29,13 +30,14 @@ enum class Field : std::uint8_t {
   kOther,
 };
 
-inline constexpr std::array<std::string_view, 17> kFieldNames{"model",
+inline constexpr std::array<std::string_view, 18> kFieldNames{"model",
                                                               "tools",
                                                               "stream",
                                                               "stream_options",
                                                               "max_tokens",
                                                               "max_completion_tokens",
                                                               "max_output_tokens",
+                                                              "min_tokens",
                                                               "n",
                                                               "best_of",
                                                               "stop",
@@ -75,20 +77,9 @@ inline constexpr std::array<std::string_view, 3> kKeptPromptNames{"previous_resp
 }
 
 // Further fields that change the generated text but not the structure of a response.
-inline constexpr std::array<std::string_view, 14> kPlainFieldNames{"temperature",
-                                                                   "top_p",
-                                                                   "top_k",
-                                                                   "min_p",
-                                                                   "presence_penalty",
-                                                                   "frequency_penalty",
-                                                                   "repetition_penalty",
-                                                                   "seed",
-                                                                   "logit_bias",
-                                                                   "min_tokens",
-                                                                   "metadata",
-                                                                   "store",
-                                                                   "service_tier",
-                                                                   "reasoning_effort"};
+inline constexpr std::array<std::string_view, 13> kPlainFieldNames{
+    "temperature", "top_p",      "top_k",    "min_p", "presence_penalty", "frequency_penalty", "repetition_penalty",
+    "seed",        "logit_bias", "metadata", "store", "service_tier",     "reasoning_effort"};
 [[nodiscard]] constexpr bool is_plain(std::string_view name) {
   return std::find(kPlainFieldNames.begin(), kPlainFieldNames.end(), name) != kPlainFieldNames.end();
 }

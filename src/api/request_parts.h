@@ -2,7 +2,9 @@
 #pragma once
 
 #include <fmt/format.h>
+#include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -36,12 +38,21 @@ inline constexpr std::size_t kKeptBytesMax = 4 * 1024 * 1024;  // Maximum buffer
   return result ? result : within(fmt::format("{}[{}].", outer, index), std::move(result));
 }
 
+inline constexpr double kWholeMax = 9'007'199'254'740'992.0;  // 2^53: beyond it a double is not exact.
+
 template <class Number>
 [[nodiscard]] core::Result<void> read_whole_number(std::string_view token, std::string_view where, Number low,
                                                    Number high, Number& number) {
   const char* const end = token.data() + token.size();
   const auto read = std::from_chars(token.data(), end, number);
   if (read.ec == std::errc{} && read.ptr == end && number >= low && number <= high) return {};
+  // Engines accept 100.0 and 1e2, too: JSON does not distinguish them from 100.
+  double value = 0.0;
+  if (std::from_chars(token.data(), end, value).ec == std::errc{} && std::trunc(value) == value &&
+      value >= static_cast<double>(low) && value <= static_cast<double>(high) && std::abs(value) <= kWholeMax) {
+    number = static_cast<Number>(value);
+    return {};
+  }
   return core::invalid_input(std::string{where},
                              fmt::format("must be a whole number of {} to {}, is {}", low, high, token.substr(0, 32)));
 }
@@ -50,18 +61,24 @@ template <class Number>
 struct OutputLimit {
   std::uint32_t tokens = 0;
   Location location;
+  bool is_zero = false;  // The value is the number 0.
 };
 
 // vLLM reads max_completion_tokens before max_tokens for chats, and max_tokens alone for completions. Some engines read
-// another of the two, so that both must have the same value.
-inline void settle_output_limits(InferenceRequest& request, const OutputLimit& older, const OutputLimit& newer) {
+// another of the two, so that both must have the same value. A completion that repeats its prompt may have a limit of
+// 0; vLLM computes one token for it and leaves it out.
+[[nodiscard]] inline core::Result<void> settle_output_limits(InferenceRequest& request, const OutputLimit& older,
+                                                             const OutputLimit& newer) {
+  if (older.is_zero && !request.echoes)
+    return core::invalid_input("max_tokens", "must be at least 1, is 0", "only a completion with echo may have 0");
   const bool counts_newer = request.endpoint == Endpoint::kChatCompletions && newer.tokens > 0;
   const OutputLimit &counted = counts_newer ? newer : older, &other = counts_newer ? older : newer;
-  if (counted.tokens > 0) request.max_tokens = counted.tokens;
+  if (counted.tokens > 0 || counted.is_zero) request.max_tokens = std::max(1U, counted.tokens);
   request.edit.max_tokens = counted.location;
-  if (other.tokens == 0) return;
+  if (other.tokens == 0) return {};
   request.edit.other_max_tokens = other.location;
-  request.limits_differ = other.tokens != counted.tokens;
+  request.limits_differ = other.tokens != request.max_tokens;
+  return {};
 }
 
 // Notes the field `key` if it controls engines, and returns whether it does. A field extends to the key of the next
@@ -101,6 +118,7 @@ inline void clear(InferenceRequest& request, Endpoint endpoint) {
   request.cuts_prompt = request.cuts_prompt || name == "truncate_prompt_tokens" || name == "tools";
   request.hides_output = request.hides_output || may_hide_output(name);
   request.repeats_prompt = request.repeats_prompt || name == "echo";
+  request.echoes = request.echoes || (name == "echo" && token == "true");
   return {};
 }
 

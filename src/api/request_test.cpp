@@ -158,6 +158,41 @@ TEST(RequestReader, PrefersTheNewerLimitAndTheNearerSession) {
   EXPECT_EQ(good(chat(with(R"(,"session_params":{"session_id":"b"})"))).session_id, "b");
 }
 
+// Engines accept null content of an assistant that reasoned, refused or called tools, of tools, and more.
+TEST(RequestReader, LeavesNullContentToTheEngine) {
+  for (const char* message :
+       {R"({"role":"assistant","content":null,"reasoning_content":"hm"})",
+        R"({"role":"assistant","content":null,"refusal":"no"})", R"({"role":"assistant","refusal":"no"})",
+        R"({"role":"tool","tool_call_id":"1","content":null})", R"({"role":"user","content":null})"}) {
+    const auto request = good(chat(with_message(message)));
+    EXPECT_TRUE(request.text.ends_with("\n\n")) << message;
+  }
+  EXPECT_EQ(good(chat(with_message(R"({"role":"user","content":null},{"role":"user","content":"a"})"))).text,
+            "user\n\nuser\na\n");
+}
+
+TEST(RequestReader, ANumberWithoutAFractionIsAWholeNumber) {
+  for (const char* number : {"100.0", "1e2", "1.0E+2", "1000e-1", "100"})
+    EXPECT_EQ(good(chat(with(R"(,"max_tokens":)" + std::string{number}))).max_tokens, 100U) << number;
+  EXPECT_EQ(good(chat(with(R"(,"priority":-3.0)"))).priority, -3);
+  EXPECT_EQ(good(completion(R"({"model":"m","prompt":[1.0,2]})")).text, std::string("\1\0\0\0\2\0\0\0", 8));
+}
+
+TEST(RequestReader, ACompletionThatEchoesMayHaveNoTokensAndIsChargedOne) {
+  for (const char* body : {R"({"model":"m","prompt":"p","max_tokens":0,"echo":true,"logprobs":1})",
+                           R"({"model":"m","prompt":"p","echo":true,"max_tokens":0.0})"})
+    EXPECT_EQ(good(completion(body)).max_tokens, 1U) << body;
+  for (const char* more : {"", R"(,"echo":false)", R"(,"echo":null)"})
+    EXPECT_EQ(wrong(completion(R"({"model":"m","prompt":"p","max_tokens":0)" + std::string{more} + "}")),
+              "max_tokens: must be at least 1, is 0; only a completion with echo may have 0");
+}
+
+TEST(RequestReader, AnEmptySessionIsNone) {
+  EXPECT_EQ(good(chat(with(R"(,"session_id":"")"))).session_id, "");
+  EXPECT_EQ(good(chat(with(R"(,"session_id":"","session_params":{"session_id":"b"})"))).session_id, "b");
+  EXPECT_EQ(good(chat(with(R"(,"session_params":{"session_id":""})"))).session_id, "");
+}
+
 TEST(RequestReader, RejectsInvalidChats) {
   const std::pair<std::string, std::string> kCases[] = {
       {"", "the body is empty"},
@@ -180,9 +215,10 @@ TEST(RequestReader, RejectsInvalidChats) {
       {with_message(R"({"content":"x"})"), "messages[0].role: is missing"},
       {with_message(R"({"role":1,"content":"x"})"), "messages[0].role: must be a string, is a number"},
       {with_message(R"({"role":"user","content":"x"},{"role":"user"})"),
-       "messages[1].content: is missing; only an assistant message with tool_calls may omit it"},
-      {with_message(R"({"role":"user","content":null,"tool_calls":[1]})"),
-       "messages[0].content: is missing; only an assistant message with tool_calls may omit it"},
+       "messages[1].content: is missing; only an assistant message may omit it"},
+      {with_message(R"({"role":"tool","tool_calls":[1]})"),
+       "messages[0].content: is missing; only an assistant message may omit it"},
+      {with_message(R"({"role":"user","content":null,"content":"b"})"), "messages[0].content: must not be repeated"},
       {with_message(R"({"role":"user","content":5})"),
        "messages[0].content: must be a string or an array of parts, is a number"},
       {with_message(R"({"role":"user","content":[5]})"), "messages[0].content[0]: must be an object, is a number"},
@@ -195,6 +231,12 @@ TEST(RequestReader, RejectsInvalidChats) {
       {with(R"(,"max_tokens":0)"), "max_tokens: must be a whole number of 1 to 4294967295, is 0"},
       {with(R"(,"max_tokens":-1)"), "max_tokens: must be a whole number of 1 to 4294967295, is -1"},
       {with(R"(,"max_tokens":1.5)"), "max_tokens: must be a whole number of 1 to 4294967295, is 1.5"},
+      {with(R"(,"max_tokens":0.0)"), "max_tokens: must be a whole number of 1 to 4294967295, is 0.0"},
+      {with(R"(,"max_tokens":1e10)"), "max_tokens: must be a whole number of 1 to 4294967295, is 1e10"},
+      {with(R"(,"max_tokens":1e999)"), "max_tokens: must be a whole number of 1 to 4294967295, is 1e999"},
+      {with(R"(,"max_tokens":0,"echo":true)"), "max_tokens: must be a whole number of 1 to 4294967295, is 0"},
+      {with(R"(,"min_tokens":5,"min_tokens":500)"), "min_tokens: must not be repeated"},
+      {with(R"(,"session_id":3)"), "session_id: must be a string, is a number"},
       {with(R"(,"max_completion_tokens":4294967296)"),
        "max_completion_tokens: must be a whole number of 1 to 4294967295, is 4294967296"},
       {with(R"(,"max_tokens":"5")"), "max_tokens: must be a whole number, is a string"},

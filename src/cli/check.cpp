@@ -10,6 +10,8 @@
 #include "cli/gateway_setup.h"
 #include "cli/overload_page.h"
 #include "configuration/traces.h"
+#include "engine/step_time_models.h"
+#include "forecast/cron.h"
 #include "gateway/keys.h"
 #include "options/reference.h"
 #include "replay/planner_setup.h"
@@ -27,7 +29,9 @@ Usage check_usage() {
       "Checks a YAML configuration of the planner (`penstock replay`, `plan`, `up`), of the gateway, or of both in "
       "one\n"
       "file, without running anything: keys and values, and the files and environment variables that they name. Every\n"
-      "problem is a line `file:line:column: what; hint` on standard error. Exit codes: 0 good, 2 not.";
+      "problem is a line `file:line:column: what; hint` on standard error. Values that contradict each other, and "
+      "files,\n"
+      "are checked once every value is valid; a last line says so if they were not. Exit codes: 0 good, 2 not.";
   usage.operand = "[FILE]";
   usage.flags = {{"Output", "--schema", {}, "print the JSON schema of the file, for editors, and end", {}},
                  {"Output",
@@ -91,14 +95,36 @@ Parts parts_of(const options::Source& source) {
   return {of_gateway == 0 || root->keys.size() > of_gateway + of_both, of_gateway > 0};
 }
 
-// Checks schedules one by one, so that each error is reported.
-void check_planner(const configuration::Configuration& made, options::Reading& reading) {
+// Checks given values that are valid or not whatever the others are, also while others have errors.
+void check_values_of_planner(const configuration::Configuration& made, options::Reading& reading) {
   for (std::size_t i = 0; i < made.traces.names.size(); ++i) {
     const std::string& trace = made.traces.names[i];
     if (!trace.starts_with(configuration::kSyntheticTrace)) continue;
     if (const auto spec = workload::parse_synthetic(trace); !spec)
       reading.report(reading.first_given({fmt::format("trace[{}]", i), "trace"}), spec.error().message());
   }
+  if (const auto model = engine::make_step_time_model(made.pool.step_time_model); !model)
+    reading.report("engine.model", model.error().message());
+  for (std::size_t i = 0; i < made.planner.schedules.size(); ++i) {
+    const std::string path = fmt::format("planner.schedules[{}].cron", i);
+    const auto cron = forecast::CronSchedule::parse(made.planner.schedules[i].cron);
+    if (reading.given(path) && !cron) reading.report(path, cron.error().what, cron.error().hint);
+  }
+}
+
+void check_values_of_gateway(const configuration::GatewaySetup& setup, options::Reading& reading) {
+  for (const auto& [key, address] :
+       {std::pair{"gateway.listen", setup.listen}, {"gateway.admin_listen", setup.admin_listen}})
+    if (const auto parsed = parse_listen(address, key); !parsed) reading.report(key, parsed.error());
+  for (std::size_t i = 0; i < setup.discovery.replicas.size(); ++i) {
+    const std::string path = fmt::format("gateway.replicas[{}].url", i);
+    const auto url = net::parse_url(setup.discovery.replicas[i].url);
+    if (reading.given(path) && !url) reading.report(path, url.error().message());
+  }
+}
+
+// Checks schedules one by one, so that each error is reported.
+void check_planner(const configuration::Configuration& made, options::Reading& reading) {
   if (const auto options = replay::make_run_options(made.run); !options)
     reading.report("engine.model", options.error().message());
   configuration::Configuration part = made;
@@ -116,12 +142,6 @@ void check_planner(const configuration::Configuration& made, options::Reading& r
 
 // Reads API keys from files and from the environment, as the gateway does at its start.
 void check_gateway(const configuration::GatewaySetup& setup, const std::string& file, options::Reading& reading) {
-  for (const auto& [key, address] :
-       {std::pair{"gateway.listen", setup.listen}, {"gateway.admin_listen", setup.admin_listen}})
-    if (const auto parsed = parse_listen(address, key); !parsed) reading.report(key, parsed.error());
-  for (std::size_t i = 0; i < setup.discovery.replicas.size(); ++i)
-    if (const auto url = net::parse_url(setup.discovery.replicas[i].url); !url)
-      reading.report(fmt::format("gateway.replicas[{}].url", i), url.error().message());
   if (const auto credentials = gateway::load_credentials(setup.discovery); !credentials)
     reading.report(credentials.error().where, credentials.error().what, credentials.error().hint);
   if (const auto pods = gateway::check_pod_options(setup.discovery.pods); !pods)
@@ -134,10 +154,20 @@ void check_gateway(const configuration::GatewaySetup& setup, const std::string& 
       reading.report(fmt::format("tenants[{}]", key.tenant), added.error());
 }
 
+// Calls `check` with the only configuration, or with that of each deployment.
+template <class Check>
+void check_each(const configuration::Configuration& made, options::Reading& reading, Check check) {
+  check(made, reading);
+  for (std::size_t i = 0; i < made.deployments.size(); ++i) {
+    reading.set_scope(fmt::format("deployments[{}]", i));
+    check(configuration::of_deployment(made, i), reading);
+    reading.set_scope({});
+  }
+}
+
 // Prints one line per error without the name of the program, as editors expect.
-int print_problems(const options::Problems& problems) {
+void print_problems(const options::Problems& problems) {
   for (const core::Error& problem : problems) print_error_text(report::printable(problem.message()) + "\n");
-  return kBadInput;
 }
 
 }  // namespace
@@ -158,16 +188,18 @@ int check(const Arguments& arguments) {
   if (!text) return report_input_error(text.error());
   source.yaml = *std::move(text);
 
-  auto reading = configuration::load(made, table, source);
-  if (!reading) return print_problems(reading.error());
-  check_planner(made, *reading);
-  for (std::size_t i = 0; i < made.deployments.size(); ++i) {
-    reading->set_scope(fmt::format("deployments[{}]", i));
-    check_planner(configuration::of_deployment(made, i), *reading);
-    reading->set_scope({});
+  auto reading = configuration::load_as_far_as_valid(made, table, source);
+  const bool is_loaded = reading.good();
+  check_each(made, reading, check_values_of_planner);
+  check_values_of_gateway(made.gateway, reading);
+  if (is_loaded) {
+    check_each(made, reading, check_planner);
+    check_gateway(made.gateway, source.file, reading);
   }
-  check_gateway(made.gateway, source.file, *reading);
-  if (!reading->good()) return print_problems(reading->problems());
+  print_problems(reading.problems());
+  if (!is_loaded)
+    print_error_text(report::printable(source.file) + ": further checks run once these problems are fixed\n");
+  if (!reading.good()) return kBadInput;
   const Parts parts = parts_of(source);
   std::string summary;
   if (parts.planner) summary = summary_of_planner(made);

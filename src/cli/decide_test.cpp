@@ -79,9 +79,9 @@ class Twins final : public decision::Policy {
     const signals::PoolObservation& pool = seen.pools.front();
     const std::uint32_t target =
         std::clamp(decision.pools.front().target, pool.min_replicas, std::max(pool.min_replicas, pool.max_replicas));
-    if (!record || record->size() != 1) return decision;
+    if (!record || record->records.size() != 1) return decision;
     largest = std::max(largest, target);
-    if (record->front().target != target) ++different;
+    if (record->records.front().target != target) ++different;
     return decision;
   }
 

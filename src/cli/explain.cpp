@@ -5,6 +5,7 @@
 #include <array>
 #include <fstream>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "cli/arguments.h"
@@ -18,8 +19,6 @@
 
 namespace penstock::cli {
 namespace {
-
-using decision::DecisionRecord;
 
 constexpr std::size_t kLogBytesMax = std::size_t{1} << 30;
 
@@ -66,10 +65,13 @@ core::Result<std::string> read_text(const std::string& file) {
   return core::invalid_input(file, fmt::format("is larger than {} bytes", kLogBytesMax), "split it");
 }
 
-core::Result<std::vector<DecisionRecord>> read_log(const std::string& file) {
+core::Result<report::DecisionLog> read_log(const std::string& file) {
   if (begins_as_database(file))
-    return connect::DecisionStore::open_read_only(file).and_then(
-        [](const connect::DecisionStore& store) { return store.read(); });
+    return connect::DecisionStore::open_read_only(file)
+        .and_then([](const connect::DecisionStore& store) { return store.read(); })
+        .map([](std::vector<decision::DecisionRecord> records) {
+          return report::DecisionLog{std::move(records), 0};
+        });
   return read_text(file).and_then([&](const std::string& text) { return report::parse_decision_jsonl(text, file); });
 }
 
@@ -111,7 +113,11 @@ int explain(const Arguments& arguments) {
   const auto log = read_log(file);
   if (!log) return report_input_error(log.error());
 
-  std::vector<report::DecisionTrack> tracks = report::decision_tracks(*log);
+  if (log->errors > 0)
+    print_error_text(fmt::format("penstock: {}: skipped {} with an error instead of a decision\n",
+                                 report::printable(file),
+                                 log->errors == 1 ? "1 line" : fmt::format("{} lines", log->errors)));
+  std::vector<report::DecisionTrack> tracks = report::decision_tracks(log->records);
   const auto kept = keep(tracks, *parsed, "--policy", [](const auto& track) -> const std::string& {
                       return track.policy;
                     }).and_then([&] {

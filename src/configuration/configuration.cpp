@@ -293,8 +293,7 @@ void settle(Configuration& made, Reading& reading) {
   check_outputs(made.output, reading);
 }
 
-tl::expected<Reading, options::Problems> load(Configuration& made, const options::Table& table,
-                                              const options::Source& source) {
+Reading load_as_far_as_valid(Configuration& made, const options::Table& table, const options::Source& source) {
   Reading reading = read(table, source);
   // A value that could not be read would be reported again, as a contradiction with its default.
   if (reading.good()) {
@@ -303,6 +302,12 @@ tl::expected<Reading, options::Problems> load(Configuration& made, const options
     settle_gateway(made, reading);
     settle_deployments(made, reading);
   }
+  return reading;
+}
+
+tl::expected<Reading, options::Problems> load(Configuration& made, const options::Table& table,
+                                              const options::Source& source) {
+  Reading reading = load_as_far_as_valid(made, table, source);
   if (!reading.good()) return tl::make_unexpected(reading.problems());
   return reading;
 }

@@ -251,7 +251,9 @@ void add_routing(Table& table, GatewaySetup& setup) {
       .add({"gateway.retries", "--retries", "attempts after the first, on other replicas, before the first byte"},
            count(dispatch.retries, 0, 10))
       .reloadable();
-  table.add({"gateway.retry_budget", "", "share of all requests that may be retried"}, share(dispatch.retry_share))
+  table
+      .add({"gateway.retry_budget", "", "retries as a share of the requests of the last minute; ten more are allowed"},
+           share(dispatch.retry_share))
       .reloadable();
   table
       .add({"gateway.request_usage", "",

@@ -58,8 +58,8 @@ struct World {
   }
   decision::DecisionRecord record(const DecisionStream::Answer& answer) {
     const auto read = report::parse_decision_jsonl(answer.text, "answer");
-    EXPECT_TRUE(read && read->size() == 1) << answer.text;
-    return read && !read->empty() ? read->front() : decision::DecisionRecord{};
+    EXPECT_TRUE(read && read->records.size() == 1) << answer.text;
+    return read && !read->records.empty() ? read->records.front() : decision::DecisionRecord{};
   }
 
   Recorder policy;
@@ -196,10 +196,10 @@ TEST(DecisionStream, PoolsAreFoundByTheirNames) {
   const auto answer = world.stream.answer(
       R"({"at_s": 5, "pools": [{"pool": "decode", "ready": 4}, {"pool": "prefill", "ready": 2}], "requests": []})", 1);
   const auto records = report::parse_decision_jsonl(answer.text, "answer");
-  ASSERT_TRUE(records && records->size() == 2) << answer.text;
-  EXPECT_EQ((*records)[0].pool, "prefill");
-  EXPECT_EQ((*records)[0].current, 2U);
-  EXPECT_EQ((*records)[1].current, 4U);
+  ASSERT_TRUE(records && records->records.size() == 2) << answer.text;
+  EXPECT_EQ(records->records[0].pool, "prefill");
+  EXPECT_EQ(records->records[0].current, 2U);
+  EXPECT_EQ(records->records[1].current, 4U);
 }
 
 TEST(DecisionStream, ABrokenLineIsAnsweredAndChangesNothing) {

@@ -23,8 +23,8 @@ enum class EjectionCause : std::uint8_t { kNone, kConsecutiveFailures, kSuccessR
 }
 
 // An attempt succeeds or fails with the end of its answer. Only transport faults, answers that are not whole and server
-// errors other than 503 count as failures: a replica that answers "busy" works. The caller decides whether the replica
-// may be ejected, because that depends on its peers.
+// errors other than 501, 503 and 505 count as failures: a replica that answers "busy", or that it does not support what
+// the request is for, works. The caller decides whether the replica may be ejected, because that depends on its peers.
 class CircuitBreaker {
  public:
   enum class State : std::uint8_t { kClosed, kOpen, kTrying };

@@ -208,6 +208,7 @@ void Dispatcher::grant(ActiveRequest& request, core::Instant now) {
   request.granted = true;
   request.granted_at = now;
   ++counters_.granted;
+  retry_budget_.granted(now);
   ledger_.open(request, now);
 }
 
@@ -233,20 +234,22 @@ void Dispatcher::attempt_ended(Ticket ticket, Attempt attempt, core::Instant now
   room_changed_ = true;
 }
 
-bool Dispatcher::may_retry(Ticket ticket) {
+bool Dispatcher::may_retry(Ticket ticket, core::Instant now) {
   const ActiveRequest* request = requests_.find(ticket);
-  return request != nullptr && has_retry_left(*request, options_, counters_) && has_other_replica(*request, replicas_);
+  return request != nullptr && has_retry_left(*request, options_, retry_budget_, now) &&
+         has_other_replica(*request, replicas_);
 }
 
 std::optional<Grant> Dispatcher::route_again(Ticket ticket, core::Instant now) {
   ActiveRequest* request = requests_.find(ticket);
-  if (request == nullptr || !has_retry_left(*request, options_, counters_)) return std::nullopt;
+  if (request == nullptr || !has_retry_left(*request, options_, retry_budget_, now)) return std::nullopt;
   router_.leave(*request);
   // A second leg is not repeated alone, because its KV may be lost with the failed replica.
   request->decodes_only = false;
   const auto choice = router_.choose(*request, now);
   if (!choice) return std::nullopt;
   ++counters_.retried;
+  retry_budget_.retried(now);
   return dispatch(*request, *choice, now);
 }
 

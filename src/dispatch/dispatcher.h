@@ -18,6 +18,7 @@
 #include "dispatch/request.h"
 #include "dispatch/request_ledger.h"
 #include "dispatch/request_router.h"
+#include "dispatch/retries.h"
 #include "dispatch/traffic_feed.h"
 
 namespace penstock::dispatch {
@@ -43,7 +44,7 @@ class Dispatcher {
   // A replica other than those that failed the request. None: there is none, or retries are used up.
   [[nodiscard]] std::optional<Grant> route_again(Ticket ticket, core::Instant now);
   // Whether route_again() could find a replica if the present attempt failed. What it needs may return later.
-  [[nodiscard]] bool may_retry(Ticket ticket);
+  [[nodiscard]] bool may_retry(Ticket ticket, core::Instant now);
   // The prompt of a disaggregated request is computed; it leaves its prefill replica, and waits for route_decode().
   void prefilled(Ticket ticket, core::Instant now);
   // The second leg of a disaggregated request; calls prefilled() where the caller did not. None: no decode replica may
@@ -142,6 +143,7 @@ class Dispatcher {
   TrafficFeed feed_;
   bool room_changed_ = false;  // since what waits was last looked at
   Counters counters_;
+  RetryBudget retry_budget_;
   Deferral deferral_;
 };
 

@@ -108,7 +108,8 @@ struct ReloadableOptions {
   std::uint32_t max_tokens_default = 4096;
   MediaTokens media;
   std::uint32_t retries = 2;
-  double retry_share = 0.1;  // Maximum share of requests that are retries; ten are always allowed.
+  // Retries are at most this share of the requests that were granted within the last minute, and ten more.
+  double retry_share = 0.1;
   CircuitBreakerOptions circuit_breaker;
   // How long the caller waits for a replica; 0: without limit.
   core::Duration first_byte_timeout = std::chrono::minutes{10};  // Until it begins its answer.

@@ -203,7 +203,7 @@ TEST_F(PoolsTest, ARetryGoesToAnotherPoolThatMayTakeTheRequest) {
   open({"short-1", "long-1"});
   const ArrivalResult result = arrive(prompt_of(100));
   ASSERT_EQ(pool_of(*result.grant), "short");
-  EXPECT_TRUE(dispatcher->may_retry(result.ticket));
+  EXPECT_TRUE(dispatcher->may_retry(result.ticket, kNow));
   dispatcher->attempt_ended(result.ticket, Attempt::kFaulted, kNow + 1s);
   const auto again = dispatcher->route_again(result.ticket, kNow + 1s);
   ASSERT_TRUE(again);

@@ -15,10 +15,10 @@ AnswerEnd end_of_answer(int status, AnswerKind kind, const api::AnswerWatch& wat
   using dispatch::Attempt;
   using ledger::Outcome;
   if (status == 429 || status == 503) return {Outcome::kFailed, Attempt::kBusy, "busy"};
-  if (status >= 500) return {Outcome::kFailed, Attempt::kFaulted, "server error"};
+  if (is_replica_failure(status)) return {Outcome::kFailed, Attempt::kFaulted, "server error"};
   if (status >= 400) return {Outcome::kFailed};
   if (kind == AnswerKind::kOther) return {};
-  if (watch.error_status() >= 500) return {Outcome::kFailed, Attempt::kFaulted, "error within the answer"};
+  if (is_replica_failure(watch.error_status())) return {Outcome::kFailed, Attempt::kFaulted, "error within the answer"};
   if (watch.error_status() != 0) return {Outcome::kFailed};
   if (watch.malformed()) return {Outcome::kFailed, Attempt::kFaulted, "invalid JSON in the answer"};
   if (!watch.whole()) return {Outcome::kTruncated, Attempt::kFaulted, "the answer ended before it was whole"};

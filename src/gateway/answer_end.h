@@ -22,6 +22,10 @@ struct AnswerEnd {
   std::string_view cause{};
 };
 
+// Whether an error of this status is the replica's fault: 5xx other than 501 and 505. Those two refuse the request, as
+// 4xx do: vLLM answers 501 to a request for something that it does not implement.
+[[nodiscard]] constexpr bool is_replica_failure(int status) { return status >= 500 && status != 501 && status != 505; }
+
 // Of an answer whose framing is whole.
 [[nodiscard]] AnswerEnd end_of_answer(int status, AnswerKind kind, const api::AnswerWatch& watch);
 

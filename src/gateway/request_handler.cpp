@@ -176,7 +176,7 @@ void RequestHandler::on_head(const net::ResponseHead& head) {
     return give_up(502, "replica_failed", "no replica accepted the gateway's credentials");
   }
   if (busy && retry(dispatch::Attempt::kBusy, "busy")) return;
-  if (!busy && head.status >= 500 && retry(dispatch::Attempt::kFaulted, "server error")) return;
+  if (!busy && is_replica_failure(head.status) && retry(dispatch::Attempt::kFaulted, "server error")) return;
   if (phase_ == Phase::kPrefilling && head.status == 200) return;
   take_head(head);
 }

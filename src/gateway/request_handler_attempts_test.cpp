@@ -139,6 +139,39 @@ TEST(Attempts, ConsecutiveFailuresEjectAReplica) {
   }
 }
 
+TEST(Attempts, ARequestThatReplicasDoNotSupportIsNeitherRetriedNorAFailureOfThem) {
+  const std::string refusal = R"({"error":{"message":"no such feature","code":501}})";
+  const std::string stream =
+      chunked_head() + chunk("data: " + refusal + "\n\n" + std::string{api::kDoneEvent}) + std::string{net::kLastChunk};
+  const struct {
+    std::string answer;
+    const char* fields;
+    int status;
+  } cases[] = {{with_length("501 Not Implemented", refusal), "", 501},
+               {with_length("505 HTTP Version Not Supported", refusal), "", 505},
+               {stream, "", 200},
+               {stream, "X-Time-Budget: 60s\r\n", 501}};
+  for (const auto& each : cases) {
+    TestReplica replica{always(each.answer)};
+    GatewayOptions options = quiet_options();
+    options.dispatch.circuit_breaker.failures = 2;
+    options.dispatch.strategy = routing::Strategy::kRoundRobin;
+    TestGateway gateway{{spec_of(replica, "r1"), spec_of(replica, "r2")}, std::move(options)};
+    for (int i = 0; i < 8; ++i) {
+      const auto answer = ask(gateway, chat_body("hi", *each.fields == '\0' ? kStream : ""), each.fields);
+      EXPECT_EQ(answer.status, each.status);
+      EXPECT_NE(answer.body.find(refusal), std::string::npos) << answer.body;
+    }
+    for (const ledger::Entry& entry : gateway.closed(8)) EXPECT_EQ(entry.outcome, ledger::Outcome::kFailed);
+    EXPECT_EQ(replica.requests().size(), 8U) << each.answer;
+    const std::string overview = gateway.admin("/penstock/v1/overview");
+    EXPECT_NE(overview.find(R"("retried_total":0)"), std::string::npos);
+    EXPECT_EQ(overview.find("consecutive_failures"), std::string::npos) << each.answer;
+    EXPECT_EQ(overview.find(R"("failures_total":1)"), std::string::npos) << each.answer;
+    gateway.end();
+  }
+}
+
 TEST(Attempts, TheOnlyReplicaIsNeverEjected) {
   TestReplica bad{always(with_length("500 Internal Server Error", "{}"))};
   GatewayOptions options = quiet_options();

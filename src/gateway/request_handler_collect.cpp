@@ -24,7 +24,7 @@ void RequestHandler::end_collected() {
   const std::string error = collector_->error();
   if (!collector_->whole() && error.empty()) return fail("the answer ended before it was whole");
   const int status = error.empty() ? 200 : collector_->error_status();
-  const auto attempt = status >= 500 ? dispatch::Attempt::kFaulted : dispatch::Attempt::kAnswered;
+  const auto attempt = is_replica_failure(status) ? dispatch::Attempt::kFaulted : dispatch::Attempt::kAnswered;
   if (attempt == dispatch::Attempt::kFaulted && retry(attempt, "server error")) return;
   end_attempt(attempt, Phase::kFinishing);
   if (error.empty()) return answer_collected(ledger::Outcome::kCompleted);

@@ -43,6 +43,31 @@ TEST(TimeBudget, ACompleteAnswerIsUnchanged) {
   gateway.end();
 }
 
+TEST(TimeBudget, AnAnswerHasOneDate) {
+  TestReplica replica{[](Peer& peer, const std::string&, int) {
+    peer.send(
+        "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nDate: Mon, 01 Jan 2024 00:00:00 GMT\r\n"
+        "Transfer-Encoding: chunked\r\n\r\n" +
+        chunk(words() + finish()) + std::string{net::kLastChunk});
+  }};
+  TestGateway gateway{{spec_of(replica, "r1")}};
+  const auto dates_in = [](const std::string& head) {
+    std::size_t dates = 0;
+    for (std::size_t at = head.find("\r\nDate: "); at != std::string::npos; at = head.find("\r\nDate: ", at + 1))
+      ++dates;
+    return dates;
+  };
+  for (const std::string& fields : {kBudget, std::string{}})
+    EXPECT_EQ(dates_in(ask(gateway, chat_body("hi", kStream), fields).head), 1U) << fields;
+  EXPECT_EQ(dates_in(ask(gateway, chat_body(), kBudget).head), 1U);
+  RawClient client{gateway.address()};
+  const std::string body = chat_body("hi", kStream);
+  client.send("POST /v1/chat/completions HTTP/1.0\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" +
+              body);
+  EXPECT_EQ(dates_in(client.read_all()), 1U);
+  gateway.end();
+}
+
 TEST(TimeBudget, AtItsEndTheClientGetsThePartialAnswer) {
   TestReplica replica{[](Peer& peer, const std::string&, int) {
     peer.send(chunked_head() + chunk(words()));

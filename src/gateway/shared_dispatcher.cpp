@@ -64,9 +64,9 @@ std::optional<RoutedGrant> SharedDispatcher::route_again(Ticket ticket, core::In
   return routed(dispatcher_.route_again(ticket, now));
 }
 
-bool SharedDispatcher::may_retry(Ticket ticket) {
+bool SharedDispatcher::may_retry(Ticket ticket, core::Instant now) {
   const std::scoped_lock lock{mutex_};
-  return dispatcher_.may_retry(ticket);
+  return dispatcher_.may_retry(ticket, now);
 }
 
 std::optional<RoutedGrant> SharedDispatcher::route_decode(Ticket ticket, core::Instant now) {

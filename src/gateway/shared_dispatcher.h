@@ -69,7 +69,7 @@ class SharedDispatcher {
   [[nodiscard]] std::optional<dispatch::Refusal> early_refusal(std::uint32_t tenant, core::Instant now);
   void attempt_ended(dispatch::Ticket ticket, dispatch::Attempt attempt, core::Instant now);
   [[nodiscard]] std::optional<RoutedGrant> route_again(dispatch::Ticket ticket, core::Instant now);
-  [[nodiscard]] bool may_retry(dispatch::Ticket ticket);
+  [[nodiscard]] bool may_retry(dispatch::Ticket ticket, core::Instant now);
   [[nodiscard]] std::optional<RoutedGrant> route_decode(dispatch::Ticket ticket, core::Instant now);
   void answered(dispatch::Ticket ticket, core::Instant now);
   void report_progress(std::span<const dispatch::Progress> streams);

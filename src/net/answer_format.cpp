@@ -1,5 +1,6 @@
 #include "net/answer_format.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 
@@ -79,7 +80,9 @@ void AnswerFormat::append_head(std::string& out, int status, std::span<const Fie
   closes_ = closes_ || draining;
   append_status_line(out, status);
   for (const Field& field : fields) append_field(out, field);
-  out.append(date_line);
+  // A relayed answer keeps the date of its origin (RFC 9110, 6.6.1).
+  const auto is_date = [](const Field& field) { return equal_fold(field.name, "date"); };
+  if (std::none_of(fields.begin(), fields.end(), is_date)) out.append(date_line);
   if (length && status >= 200 && status != 204) {
     out.append("Content-Length: ");
     append_number(out, *length);

@@ -23,7 +23,8 @@ class AnswerFormat {
   // Releases what the answer holds.
   void end();
 
-  // Appends a whole head. `date_line` is "Date: …\r\n". `draining`: the connection closes after the answer.
+  // Appends a whole head. `date_line` is "Date: …\r\n", for fields without a date. `draining`: the connection closes
+  // after the answer.
   void append_head(std::string& out, int status, std::span<const Field> fields, std::optional<std::uint64_t> length,
                    std::string_view date_line, bool draining);
   // Puts the head into head() and chooses the framing of a body that comes in pieces.

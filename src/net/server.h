@@ -60,7 +60,7 @@ class Exchange {
   [[nodiscard]] virtual core::Instant received_at() const = 0;  // Time at which the first byte was read.
   virtual void listen(ExchangeListener* listener) = 0;
 
-  // Sends a complete response. Content-Length, Date and Connection are added.
+  // Sends a complete response. Content-Length, Connection and a Date, if the fields have none, are added.
   virtual void respond(int status, std::span<const Field> fields, std::string_view body) = 0;
 
   // Starts a streamed response. The head is sent with the first write or by flush(). Without a length the body is

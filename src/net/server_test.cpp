@@ -39,6 +39,23 @@ TEST(Server, RespondsWithLengthDateAndHandlerFields) {
   EXPECT_EQ(answer.head.find("Connection"), std::string::npos);
 }
 
+TEST(Server, KeepsTheDateOfARelayedAnswer) {
+  constexpr std::array kFields = {Field{"date", "Mon, 01 Jan 2024 00:00:00 GMT"}};
+  for (const bool streams : {false, true}) {
+    TestServer server{[&](Exchange& exchange) {
+      if (!streams) return exchange.respond(200, kFields, "x");
+      exchange.start(200, kFields);
+      exchange.write("x");
+      exchange.finish();
+    }};
+    RawClient client{server.address()};
+    client.send(get("/"));
+    const std::string head = client.read_answer().head;
+    EXPECT_NE(head.find("date: Mon, 01 Jan 2024 00:00:00 GMT\r\n"), std::string::npos) << head;
+    EXPECT_EQ(head.find("Date: "), std::string::npos) << head;
+  }
+}
+
 TEST(Server, KeepsTheConnectionAlive) {
   TestServer server{echo};
   RawClient client{server.address()};

@@ -17,7 +17,7 @@ struct Entry {
   std::string_view name;
   std::string_view summary;
   std::unique_ptr<Policy> (*make)(const PolicyContext&);
-  bool uses_capacity = false;  // The policy needs the capacity of one replica.
+  CapacityNeeds needs = {};
   std::span<const PolicySetting> settings = {};
 };
 
@@ -50,35 +50,38 @@ constexpr std::array kFloor{
 constexpr std::array kGoal{
     PolicySetting{"goal", 0.5, 0.9999, "share of the requests within the SLO that it plans for, slo.goal by default"}};
 
+constexpr CapacityNeeds kNothing{}, kRequestRate{.requests_per_s = true}, kConcurrency{.concurrency = true},
+    kTokenRates{.input_tokens_per_s = true, .output_tokens_per_s = true};
+
 constexpr std::array kPolicies{
     Entry{"static", "keeps the fleet as it is", make_static_fleet},
     Entry{"hpa-rate", "Kubernetes HPA on requests per second and replica, target 80 % of the load-tested rate",
-          make_hpa_rate, true, kUtilisation},
+          make_hpa_rate, kRequestRate, kUtilisation},
     Entry{"hpa-concurrency",
           "Kubernetes HPA on running and queued requests of a replica, target 80 % of the load-tested",
-          make_hpa_concurrency, true, kUtilisation},
+          make_hpa_concurrency, kConcurrency, kUtilisation},
     Entry{"keda-tokens", "KEDA on prompt and output tokens per second and on KV use: ceil(rate / (capacity x 0.75))",
-          make_keda_tokens, true, kUtilisation},
+          make_keda_tokens, kTokenRates, kUtilisation},
     Entry{"kpa", "Knative autoscaler on concurrency: windows of 60 s and 6 s, panic at 200 %, target 70 %", make_kpa,
-          true, kUtilisation},
+          kConcurrency, kUtilisation},
     Entry{"apa", "AIBrix APA on KV use 0.5: +-10 % tolerance, at most x2 or /2 a step, 300 s before a step down",
-          make_apa, false, kKvUseSetting},
+          make_apa, kNothing, kKvUseSetting},
     Entry{"llmd-saturation-v1", "llm-d variant autoscaler on spare KV and queue slots, one replica a step",
           make_llmd_saturation_v1},
     Entry{"llmd-saturation-v2", "llm-d variant autoscaler on tokens in use and queued against learned capacity",
-          make_llmd_saturation_v2, false, kTokens},
+          make_llmd_saturation_v2, kNothing, kTokens},
     Entry{"llmd-slo", "llm-d SLO-aware KEDA: p90 latency over its target, up above 0.55, down below 0.40",
-          make_llmd_slo, false, kPressure},
+          make_llmd_slo, kNothing, kPressure},
     Entry{"llmd-queue",
           "llm-d KEDA on its endpoint picker: 1 waiting or 16 running requests a replica, windows of 300 s",
-          make_llmd_queue, false, kQueueTargets},
-    Entry{"llmd-queue-guard", "the same, up at once, less the replicas that are starting", make_llmd_queue_guard, false,
-          kQueueTargets},
+          make_llmd_queue, kNothing, kQueueTargets},
+    Entry{"llmd-queue-guard", "the same, up at once, less the replicas that are starting", make_llmd_queue_guard,
+          kNothing, kQueueTargets},
     Entry{"llmd-pool-saturation",
           "llm-d KEDA on its endpoint picker: saturation of the pool 0.7, or 16 running requests",
-          make_llmd_pool_saturation, false, kSaturationTargets},
+          make_llmd_pool_saturation, kNothing, kSaturationTargets},
     Entry{"llmd-token-aware", "llm-d KEDA on 1.5 s of prompts in flight and on KV use 0.8, one replica in 180 s",
-          make_llmd_token_aware, false, kTokenTargets},
+          make_llmd_token_aware, kNothing, kTokenTargets},
     Entry{"dynamo-throughput", "NVIDIA Dynamo planner, target throughput: full queue or KV up, idle down, one a step",
           make_dynamo_throughput},
     Entry{"dynamo-latency", "NVIDIA Dynamo planner, target latency: 10 % queue or 40 % KV up, empty down, one a step",
@@ -86,13 +89,13 @@ constexpr std::array kPolicies{
     Entry{"dynamo-load", "NVIDIA Dynamo planner, target load: 8,192 queued tokens or 80 % KV up, 512 or 40 % down",
           make_dynamo_load},
     Entry{"dynamo-sla", "NVIDIA Dynamo planner, target sla: estimated TTFT and ITL of engines, floor from a forecast",
-          make_dynamo_sla, false, kSlo},
+          make_dynamo_sla, kNothing, kSlo},
     Entry{"dynamo-sla-load", "the same without the forecast: estimated TTFT and ITL, one replica a step",
-          make_dynamo_sla_load, false, kSlo},
+          make_dynamo_sla_load, kNothing, kSlo},
     Entry{"token-velocity", "TokenScale's rule: ceil(rate of arriving tokens / token velocity), by stage, over 15 s",
-          make_token_velocity, true, kVelocity},
+          make_token_velocity, kTokenRates, kVelocity},
     Entry{"hourly-floor", "after SageServe: a floor from an hourly forecast, +-1 by utilisation between",
-          make_hourly_floor, true, kFloor},
+          make_hourly_floor, kTokenRates, kFloor},
 };
 
 [[nodiscard]] const Entry* find(std::string_view name) {
@@ -114,12 +117,18 @@ constexpr std::array kPolicies{
       .and_then([&] { return positive("idle_prompt_tokens_per_s", context.idle_prompt_tokens_per_s); });
 }
 
-[[nodiscard]] core::Result<void> check(const ReplicaCapacity& capacity) {
-  constexpr const char* kHint = "load-test one replica at an slo that it can keep";
-  return positive("capacity.requests_per_s", capacity.requests_per_s, kHint)
-      .and_then([&] { return positive("capacity.input_tokens_per_s", capacity.input_tokens_per_s, kHint); })
-      .and_then([&] { return positive("capacity.output_tokens_per_s", capacity.output_tokens_per_s, kHint); })
-      .and_then([&] { return positive("capacity.concurrency", capacity.concurrency, kHint); });
+[[nodiscard]] core::Result<void> check(const ReplicaCapacity& capacity, const CapacityNeeds& needs) {
+  const auto divisor = [](bool is_needed, const char* where, double value) -> core::Result<void> {
+    if (!is_needed) return {};
+    return positive(where, value, "load-test one replica at an slo that it can keep");
+  };
+  return divisor(needs.requests_per_s, "capacity.requests_per_s", capacity.requests_per_s)
+      .and_then(
+          [&] { return divisor(needs.input_tokens_per_s, "capacity.input_tokens_per_s", capacity.input_tokens_per_s); })
+      .and_then([&] {
+        return divisor(needs.output_tokens_per_s, "capacity.output_tokens_per_s", capacity.output_tokens_per_s);
+      })
+      .and_then([&] { return divisor(needs.concurrency, "capacity.concurrency", capacity.concurrency); });
 }
 
 }  // namespace
@@ -132,7 +141,7 @@ core::Result<std::unique_ptr<Policy>> make_policy(std::string_view name, const P
   auto settings = parse_settings(name, entry->settings);
   if (!settings) return tl::make_unexpected(settings.error());
   core::Result<void> checked = check(context);
-  if (checked && entry->uses_capacity) checked = check(context.capacity);
+  if (checked) checked = check(context.capacity, entry->needs);
   if (!checked) return tl::make_unexpected(checked.error());
   PolicyContext set = context;
   set.settings = *std::move(settings);
@@ -150,6 +159,11 @@ std::vector<std::string_view> policy_names() {
   std::vector<std::string_view> names;
   for (const Entry& entry : kPolicies) names.push_back(entry.name);
   return names;
+}
+
+CapacityNeeds capacity_needs(std::string_view policy) {
+  const Entry* entry = find(policy);
+  return entry == nullptr ? CapacityNeeds{} : entry->needs;
 }
 
 std::string_view policy_summary(std::string_view name) {

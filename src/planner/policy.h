@@ -32,6 +32,13 @@ struct ReplicaCapacity {
   double concurrency = 1.0;  // Mean number of requests in flight at that rate.
 };
 
+// The figures of it that a policy divides by; it ignores the others.
+struct CapacityNeeds {
+  bool requests_per_s = false, input_tokens_per_s = false, output_tokens_per_s = false, concurrency = false;
+
+  [[nodiscard]] bool any() const { return requests_per_s || input_tokens_per_s || output_tokens_per_s || concurrency; }
+};
+
 // One context for all pools of a policy. If prefill and decode replicas have different capacities, each pool has a
 // policy with its own context, which still observes all pools.
 struct PolicyContext {
@@ -49,6 +56,8 @@ struct PolicyContext {
 // lists those of the policy.
 [[nodiscard]] core::Result<std::unique_ptr<Policy>> make_policy(std::string_view name, const PolicyContext& context);
 [[nodiscard]] std::vector<std::string_view> policy_names();
+// By the name of any policy, with or without settings; none for a policy that is not of the list.
+[[nodiscard]] CapacityNeeds capacity_needs(std::string_view policy);
 // Reads the settings of any of these policies, or of "penstock" and "clairvoyant", which have `goal`.
 [[nodiscard]] core::Result<PolicySettings> settings_of(std::string_view policy);
 // One line on the rule and its source, for --help and the reports.

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
 #include <set>
 
@@ -69,6 +70,26 @@ TEST(PolicyRegistry, AnUnknownNameIsAnErrorThatListsAll) {
             "token-velocity, hourly-floor");
   for (const std::string_view name : {"", "STATIC", "kpa "}) EXPECT_NE(error_of(name), "no error") << name;
 }
+bool is_needed(const CapacityNeeds& needs, double ReplicaCapacity::*figure) {
+  if (figure == &ReplicaCapacity::requests_per_s) return needs.requests_per_s;
+  if (figure == &ReplicaCapacity::input_tokens_per_s) return needs.input_tokens_per_s;
+  return figure == &ReplicaCapacity::concurrency ? needs.concurrency : needs.output_tokens_per_s;
+}
+TEST(PolicyRegistry, APolicyNeedsTheFiguresThatItDividesBy) {
+  for (const std::string_view name : policy_names())
+    EXPECT_EQ(capacity_needs(name).any(),
+              std::find(std::begin(kMeasured), std::end(kMeasured), name) != std::end(kMeasured))
+        << name;
+  EXPECT_TRUE(capacity_needs("hpa-rate:utilisation=0.5").requests_per_s);
+  EXPECT_FALSE(capacity_needs("hpa-rate").concurrency);
+  EXPECT_TRUE(capacity_needs("kpa").concurrency);
+  EXPECT_FALSE(capacity_needs("kpa").requests_per_s);
+  const CapacityNeeds tokens = capacity_needs("keda-tokens");
+  EXPECT_TRUE(tokens.input_tokens_per_s && tokens.output_tokens_per_s);
+  EXPECT_FALSE(tokens.requests_per_s || tokens.concurrency);
+  for (const std::string_view other : {"penstock", "clairvoyant", "schedule:a.csv"})
+    EXPECT_FALSE(capacity_needs(other).any()) << other;
+}
 TEST(PolicyRegistry, AZeroCapacityIsAnError) {
   for (const double bad :
        {0.0, -1.0, std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()}) {
@@ -77,7 +98,7 @@ TEST(PolicyRegistry, AZeroCapacityIsAnError) {
       PolicyContext context;
       context.capacity.*figure = bad;
       for (const std::string_view name : kMeasured)
-        EXPECT_NE(error_of(name, context), "no error") << name << ' ' << bad;
+        EXPECT_EQ(error_of(name, context) != "no error", is_needed(capacity_needs(name), figure)) << name << ' ' << bad;
       EXPECT_EQ(error_of("static", context), "no error");
       EXPECT_EQ(error_of("apa", context), "no error");
     }

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "options/scalars.h"
-#include "replay/schedule_file.h"
 #include "report/format.h"
 
 namespace penstock::replay {
@@ -50,6 +50,27 @@ std::string describe(const planner::ReplicaCapacity& capacity) {
   return fmt::format("{} requests/s, {} prompt and {} output tokens/s, {} in flight",
                      format_quantity(capacity.requests_per_s), format_quantity(capacity.input_tokens_per_s),
                      format_quantity(capacity.output_tokens_per_s), format_quantity(capacity.concurrency));
+}
+
+struct KnownFigure {
+  std::string_view name;
+  std::optional<double> value;
+  bool planner::CapacityNeeds::*is_needed;
+};
+
+std::array<KnownFigure, 4> figures_of(const configuration::KnownCapacity& known) {
+  using planner::CapacityNeeds;
+  return {KnownFigure{"requests_per_s", known.requests_per_s, &CapacityNeeds::requests_per_s},
+          {"input_tokens_per_s", known.input_tokens_per_s, &CapacityNeeds::input_tokens_per_s},
+          {"output_tokens_per_s", known.output_tokens_per_s, &CapacityNeeds::output_tokens_per_s},
+          {"concurrency", known.concurrency, &CapacityNeeds::concurrency}};
+}
+
+void take_known(const configuration::KnownCapacity& known, planner::ReplicaCapacity& capacity) {
+  capacity.requests_per_s = known.requests_per_s.value_or(capacity.requests_per_s);
+  capacity.input_tokens_per_s = known.input_tokens_per_s.value_or(capacity.input_tokens_per_s);
+  capacity.output_tokens_per_s = known.output_tokens_per_s.value_or(capacity.output_tokens_per_s);
+  capacity.concurrency = known.concurrency.value_or(capacity.concurrency);
 }
 
 using decision::Policy;
@@ -101,14 +122,6 @@ double idle_prompt_tokens_per_s(const simulation::PoolSpec& pool) {
   return static_cast<double>(kPrompt) / core::to_seconds(time);
 }
 
-bool needs_capacity(std::string_view policy) {
-  if (decision::name_without_settings(policy) == configuration::kClairvoyant || is_schedule(policy)) return false;
-  // Policies that divide by the capacity reject zero.
-  planner::PolicyContext context;
-  context.capacity = {0.0, 0.0, 0.0, 0.0};
-  return !planner::make_policy(policy, context);
-}
-
 core::Result<PoolCapacity> find_capacity(const ReplaySetup& setup, std::size_t pool) {
   const configuration::KnownCapacity& known = setup.configuration.capacity;
   const simulation::PoolSpec& spec = setup.options.pools[pool];
@@ -133,32 +146,29 @@ core::Result<PoolCapacity> find_capacity(const ReplaySetup& setup, std::size_t p
     if (!probed) return tl::make_unexpected(probed.error());
     found.capacity = *probed;
     source = "load-tested in simulation";
+    for (const KnownFigure& figure : figures_of(known))
+      if (figure.value) source += fmt::format(", {} as given", figure.name);
     if (*idle < kFullAttainment) source += fmt::format("; idle, it keeps the SLO for {}", report::format_share(*idle));
   }
-  planner::ReplicaCapacity& capacity = found.capacity;
-  capacity.requests_per_s = known.requests_per_s.value_or(capacity.requests_per_s);
-  capacity.input_tokens_per_s = known.input_tokens_per_s.value_or(capacity.input_tokens_per_s);
-  capacity.output_tokens_per_s = known.output_tokens_per_s.value_or(capacity.output_tokens_per_s);
-  capacity.concurrency = known.concurrency.value_or(capacity.concurrency);
-  found.note = fmt::format("capacity of {} ({}): {}", whose, source, describe(capacity));
+  take_known(known, found.capacity);
+  found.note = fmt::format("capacity of {} ({}): {}", whose, source, describe(found.capacity));
   return found;
 }
 
 core::Result<PoolCapacity> known_capacity(const configuration::KnownCapacity& known, std::string_view policy) {
+  const planner::CapacityNeeds needs = planner::capacity_needs(policy);
   std::vector<std::string_view> missing;
-  if (!known.requests_per_s) missing.emplace_back("requests_per_s");
-  if (!known.input_tokens_per_s) missing.emplace_back("input_tokens_per_s");
-  if (!known.output_tokens_per_s) missing.emplace_back("output_tokens_per_s");
-  if (!known.concurrency) missing.emplace_back("concurrency");
-  if (!needs_capacity(policy)) return PoolCapacity{};
+  for (const KnownFigure& figure : figures_of(known))
+    if (needs.*figure.is_needed && !figure.value) missing.push_back(figure.name);
   if (!missing.empty())
     return core::invalid_input("capacity",
                                fmt::format("the policy {} has to know what one replica carries, and lacks {}", policy,
                                            fmt::join(missing, ", ")),
                                "give them here or with --capacity (`penstock replay` on your traffic finds them), or "
                                "take the policy penstock");
-  return PoolCapacity{
-      {*known.requests_per_s, *known.input_tokens_per_s, *known.output_tokens_per_s, *known.concurrency}, {}};
+  PoolCapacity made;
+  take_known(known, made.capacity);
+  return made;
 }
 
 core::Result<std::unique_ptr<Policy>> make_policy_with(std::span<const PoolCapacity> capacities, std::string_view name,

@@ -17,15 +17,12 @@ struct PoolCapacity {
   std::string note;  // A sentence about the source of the figures.
 };
 
-// Returns true if the policy needs the capacity.
-[[nodiscard]] bool needs_capacity(std::string_view policy);
-
 // Takes about 32 runs of 2,000 requests, unless all four figures are given. Errors: an SLO that even an idle replica
 // does not meet.
 [[nodiscard]] core::Result<PoolCapacity> find_capacity(const ReplaySetup& setup, std::size_t pool);
 
-// The same without a load test, for a live planner, which has no traffic yet. Errors: missing figures, if the policy
-// needs them.
+// The same without a load test, for a live planner, which has no traffic yet. Errors: missing figures that the policy
+// needs. Figures that it does not need stay at 1 where they are not known.
 [[nodiscard]] core::Result<PoolCapacity> known_capacity(const configuration::KnownCapacity& known,
                                                         std::string_view policy);
 

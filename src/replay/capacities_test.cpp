@@ -23,5 +23,22 @@ TEST(Capacities, APromptBeyondTheBatchIsComputedInChunks) {
   EXPECT_NEAR(8192.0 / idle_prompt_tokens_per_s(pool_with("linear:10,0,0.01,0", 2048)), 0.04 + 0.08192, 1e-9);
 }
 
+TEST(Capacities, APolicyRequiresTheFiguresThatItNeeds) {
+  configuration::KnownCapacity known;
+  const auto missing = [&](const char* policy) {
+    const auto found = known_capacity(known, policy);
+    if (found) return std::string{};
+    return found.error().what.substr(found.error().what.find("lacks ") + 6);
+  };
+  EXPECT_EQ(missing("hpa-rate"), "requests_per_s");
+  EXPECT_EQ(missing("kpa:utilisation=0.5"), "concurrency");
+  EXPECT_EQ(missing("keda-tokens"), "input_tokens_per_s, output_tokens_per_s");
+  EXPECT_EQ(missing("llmd-slo"), "");
+  known.requests_per_s = 2.0;
+  EXPECT_EQ(missing("hpa-rate"), "");
+  EXPECT_EQ(missing("hpa-concurrency"), "concurrency");
+  EXPECT_DOUBLE_EQ(known_capacity(known, "hpa-rate")->capacity.requests_per_s, 2.0);
+}
+
 }  // namespace
 }  // namespace penstock::replay

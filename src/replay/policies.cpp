@@ -27,7 +27,8 @@ core::Result<std::vector<PoolCapacity>> find_capacities(const ReplaySetup& setup
                                                         const std::function<void(const TaskProgress&)>& show) {
   std::vector<PoolCapacity> capacities(setup.options.pools.size());
   const auto& policies = setup.configuration.policies;
-  if (std::none_of(policies.begin(), policies.end(), [](const std::string& name) { return needs_capacity(name); }))
+  if (std::none_of(policies.begin(), policies.end(),
+                   [](const std::string& name) { return planner::capacity_needs(name).any(); }))
     return capacities;
   std::vector<Task> tasks;
   for (std::size_t i = 0; i < capacities.size(); ++i)

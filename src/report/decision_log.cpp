@@ -189,8 +189,8 @@ std::string to_decision_jsonl(std::span<const DecisionRecord> entries) {
   return text;
 }
 
-core::Result<std::vector<DecisionRecord>> parse_decision_jsonl(std::string_view text, std::string_view name) {
-  std::vector<DecisionRecord> entries;
+core::Result<DecisionLog> parse_decision_jsonl(std::string_view text, std::string_view name) {
+  DecisionLog log;
   for (std::size_t line = 1; !text.empty(); ++line) {
     const std::size_t end = std::min(text.find('\n'), text.size());
     std::string_view row = text.substr(0, end);
@@ -201,16 +201,20 @@ core::Result<std::vector<DecisionRecord>> parse_decision_jsonl(std::string_view 
     if (row.size() > kDecisionLineBytesMax)
       return core::invalid_input(where, fmt::format("is longer than {} bytes", kDecisionLineBytesMax),
                                  "is it a decision log?");
-    if (entries.size() == kDecisionEntriesMax)
+    if (log.records.size() == kDecisionEntriesMax)
       return core::invalid_input(where, fmt::format("is more than {} entries", kDecisionEntriesMax), "split the log");
     const Json json = Json::parse(row, nullptr, false);
     if (json.is_discarded())
       return core::invalid_input(where, "is not a JSON object", "a decision log has one on each line");
+    if (json.is_object() && json.contains("error")) {
+      ++log.errors;
+      continue;
+    }
     auto entry = read_record(json, where);
     if (!entry) return tl::make_unexpected(std::move(entry.error()));
-    entries.push_back(*std::move(entry));
+    log.records.push_back(*std::move(entry));
   }
-  return entries;
+  return log;
 }
 
 }  // namespace penstock::report

@@ -24,9 +24,13 @@ inline constexpr std::size_t kDecisionEntriesMax = 5'000'000;
 // Equal records give equal bytes. A figure that is not finite is null, and reads back as not a number.
 [[nodiscard]] std::string to_decision_jsonl(std::span<const decision::DecisionRecord> records);
 
+struct DecisionLog {
+  std::vector<decision::DecisionRecord> records;
+  std::size_t errors = 0;  // Objects with `error`, which `penstock decide` writes for a line that it cannot use.
+};
+
 // Unknown keys are ignored, so that a log of a later version can be read; an unknown reason, limit, cause or phase is
 // an error. Errors are of the input and name the place as `name:line`.
-[[nodiscard]] core::Result<std::vector<decision::DecisionRecord>> parse_decision_jsonl(std::string_view text,
-                                                                                       std::string_view name);
+[[nodiscard]] core::Result<DecisionLog> parse_decision_jsonl(std::string_view text, std::string_view name);
 
 }  // namespace penstock::report

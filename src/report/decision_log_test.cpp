@@ -87,11 +87,12 @@ TEST(DecisionLog, WhatIsWrittenReadsBackToTheSameBytes) {
   const std::string text = to_decision_jsonl(log);
   const auto read = parse_decision_jsonl(text, "log.jsonl");
   ASSERT_TRUE(read) << read.error().message();
-  ASSERT_EQ(read->size(), log.size());
-  EXPECT_EQ((*read)[0].policy, log[0].policy);
-  EXPECT_TRUE(std::isnan((*read)[0].evidence[0].value));
-  EXPECT_EQ((*read)[1].candidates[2].replicas, std::vector<std::uint32_t>{4});
-  EXPECT_EQ(to_decision_jsonl(*read), text);
+  ASSERT_EQ(read->records.size(), log.size());
+  EXPECT_EQ(read->records[0].policy, log[0].policy);
+  EXPECT_TRUE(std::isnan(read->records[0].evidence[0].value));
+  EXPECT_EQ(read->records[1].candidates[2].replicas, std::vector<std::uint32_t>{4});
+  EXPECT_EQ(read->errors, 0U);
+  EXPECT_EQ(to_decision_jsonl(read->records), text);
 }
 
 DecisionRecord diagnosed_record() {
@@ -115,18 +116,18 @@ TEST(DecisionLog, OptionalFieldsAreAtTheEndOfTheLineAndReadBack) {
       << text;
   const auto read = parse_decision_jsonl(text, "log.jsonl");
   ASSERT_TRUE(read) << read.error().message();
-  const DecisionRecord& record = read->front();
+  const DecisionRecord& record = read->records.front();
   EXPECT_EQ(record.cause, decision::Cause::kQueue);
   EXPECT_EQ(record.phase, decision::RolloutPhase::kGuardrails);
   EXPECT_EQ(record.next_phase_target, 7U);
   ASSERT_TRUE(record.forecast);
   EXPECT_EQ(record.forecast->error, 0.75);
   EXPECT_FALSE(record.forecast->output_tokens);
-  EXPECT_EQ(to_decision_jsonl(*read), text);
+  EXPECT_EQ(to_decision_jsonl(read->records), text);
   const auto older = parse_decision_jsonl(plain, "log.jsonl");
   ASSERT_TRUE(older);
-  EXPECT_FALSE(older->front().cause);
-  EXPECT_FALSE(older->front().forecast);
+  EXPECT_FALSE(older->records.front().cause);
+  EXPECT_FALSE(older->records.front().forecast);
 }
 
 TEST(DecisionLog, AnEmptyForecastIsNotWritten) {
@@ -149,6 +150,17 @@ TEST(DecisionLog, OptionalFieldsAreCheckedToo) {
   EXPECT_EQ(message("12.5", "\"much\""), "log.jsonl:1: forecast: requests_per_s: must be a number");
   EXPECT_EQ(message("12.5", "null"), "no error");
   EXPECT_EQ(message("\"forecast\":{", "\"forecast\":[],\"x\":{"), "log.jsonl:1: forecast: must be an object");
+}
+
+// `penstock decide` answers a line that it cannot use with such an object.
+TEST(DecisionLog, ObjectsWithAnErrorAreSkippedAndCounted) {
+  const std::string good = to_decision_jsonl(std::vector{tried_record()});
+  const std::string error = "{\"error\":\"observation: invalid JSON at byte 13\",\"line\":2}\n";
+  const auto read = parse_decision_jsonl(error + good + error + good, "log.jsonl");
+  ASSERT_TRUE(read) << read.error().message();
+  EXPECT_EQ(read->records.size(), 2U);
+  EXPECT_EQ(read->errors, 2U);
+  EXPECT_EQ(to_decision_jsonl(read->records), good + good);
 }
 
 TEST(DecisionLog, ErrorsNameFileLineAndKey) {
@@ -265,7 +277,7 @@ TEST(Explain, NamesReplicasAsleep) {
             std::string::npos);
   const auto read = parse_decision_jsonl(to_decision_jsonl(log), "log.jsonl");
   ASSERT_TRUE(read) << read.error().message();
-  EXPECT_EQ(read->front().asleep, 2U);
+  EXPECT_EQ(read->records.front().asleep, 2U);
 }
 
 TEST(Explain, AHoldNamesTheChangeThatItKeepsAndItsLimit) {

@@ -328,6 +328,18 @@ void Fleet::settle(const Replica& replica, core::Instant end, FleetTotals& total
   totals.hit_tokens += state.prefix_hit_tokens;
   totals.generated_tokens += state.generated_tokens;
   totals.token_gaps_ms.merge(replica.engine->token_gaps_ms());
+  totals.pools.resize(pools_.size());
+  PoolTotals& pool = totals.pools[replica.pool];
+  const engine::IterationTotals& iterations = state.iterations;
+  pool.cost += cost;
+  pool.completed += state.completed;
+  pool.prompt_tokens += state.prompt_tokens;
+  pool.hit_tokens += state.prefix_hit_tokens;
+  pool.generated_tokens += state.generated_tokens;
+  pool.busy += iterations.busy();
+  pool.replica_time += awake;
+  pool.steps += iterations.steps();
+  pool.step_sequences += iterations.prefill.decode_sequences + iterations.decode.decode_sequences;
 }
 
 FleetTotals Fleet::totals(core::Instant end) const {
@@ -344,6 +356,20 @@ FleetTotals Fleet::totals(core::Instant end) const {
   totals.prompt_tokens -= unscored_.prompt_tokens;
   totals.hit_tokens -= unscored_.hit_tokens;
   totals.generated_tokens -= unscored_.generated_tokens;
+  totals.pools.resize(pools_.size());
+  for (std::size_t i = 0; i < unscored_.pools.size(); ++i) {
+    PoolTotals& pool = totals.pools[i];
+    const PoolTotals& before = unscored_.pools[i];
+    pool.cost -= before.cost;
+    pool.completed -= before.completed;
+    pool.prompt_tokens -= before.prompt_tokens;
+    pool.hit_tokens -= before.hit_tokens;
+    pool.generated_tokens -= before.generated_tokens;
+    pool.busy -= before.busy;
+    pool.replica_time -= before.replica_time;
+    pool.steps -= before.steps;
+    pool.step_sequences -= before.step_sequences;
+  }
   return totals;
 }
 

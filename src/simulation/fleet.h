@@ -60,6 +60,15 @@ struct Pool {
   std::uint64_t actions_failed = 0;  // Refused scale requests, and replicas that died while starting.
 };
 
+// Figures of the ended replicas of one pool.
+struct PoolTotals {
+  double cost = 0.0;
+  std::uint64_t completed = 0;  // Requests.
+  std::uint64_t prompt_tokens = 0, hit_tokens = 0, generated_tokens = 0;
+  std::uint64_t steps = 0, step_sequences = 0;  // Iterations, and the sequences that got a token in each.
+  core::Duration busy{}, replica_time{};        // Of iterations, and of replicas that are not asleep.
+};
+
 // Figures of ended replicas.
 struct FleetTotals {
   core::Duration gpu_time{};  // Σ GPUs × (end − request), of ended replicas; time asleep counts by its price.
@@ -70,6 +79,7 @@ struct FleetTotals {
   core::QuantileSketch token_gaps_ms;
   std::uint32_t peak_replicas = 0;
   std::uint64_t switches = 0;  // Replicas that took the role of the other pool.
+  std::vector<PoolTotals> pools;
 };
 
 class Fleet {

@@ -87,6 +87,23 @@ TEST(Pools, EachPoolHasItsOwnEngineAndPrice) {
   EXPECT_NEAR(result.cost, hours * (2 * 1.0 + 6 * 4.0), 1e-9);
 }
 
+// Equal pools cost what one pool of their size costs, and a pool of long prompts spends more on prompts.
+TEST(Pools, PromptTokensBearTheirPartOfTheCostOfEachPool) {
+  const workload::Workload workload = short_and_long(2000, 9);
+  const auto share = [&](std::vector<PoolSpec> pools, double price_of_last = 1.0) {
+    for (PoolSpec& each : pools) each.price_per_gpu_hour = 1.0;
+    pools.back().price_per_gpu_hour = price_of_last;
+    return run_ok(workload, live_options(std::move(pools))).input_cost_share;
+  };
+  const double one = share({pool_of("all", 4)});
+  EXPECT_GT(one, 0.1);
+  EXPECT_NEAR(share({pool_of("first", 2), pool_of("second", 2)}), one, 0.15 * one);
+  const double split = share(split_pools(2, 2));
+  EXPECT_GT(split, 0.1);
+  EXPECT_GT(share(split_pools(2, 2), 10.0), split) << "the engines of long prompts are dear";
+  EXPECT_LT(share(split_pools(2, 2), 0.1), split);
+}
+
 // 1,600 tokens of KV cache: what a pool cannot hold goes to the next one, or nowhere.
 TEST(Pools, ARequestThatItsPoolCannotHoldIsServedByAnother) {
   std::vector<PoolSpec> pools = {pool_of("small", 1, 100), pool_of("large", 1, 200)};

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "capacity/cost_share.h"
 #include "core/result.h"
 #include "simulation/cache_feed.h"
 #include "simulation/engine_sample.h"
+#include "simulation/input_share.h"
 
 namespace penstock::simulation {
 
@@ -17,24 +17,6 @@ namespace {
 constexpr core::Duration kLimitAfterLastArrival = std::chrono::hours{24};  // then the run is given up
 constexpr core::Duration kLoadReportInterval = std::chrono::seconds{1};    // as often as the gateway scrapes engines
 constexpr core::Duration kNarrowestPoint = std::chrono::seconds{1};
-
-// The part of the cost that prompt tokens cause: of two pools, what prefill costs.
-double share_of_input(const FleetTotals& totals, const decision::RunResult& result,
-                      const std::vector<PoolSpec>& pools) {
-  if (result.completed == 0 || result.mean_replicas <= 0.0 || result.duration_s <= 0.0) return result.input_cost_share;
-  if (pools.size() > 1) return totals.cost > 0.0 ? totals.prefill_cost / totals.cost : result.input_cost_share;
-  const engine::EngineConfig& engine = pools.front().engine;
-  const auto completed = static_cast<double>(result.completed);
-  const capacity::TrafficShape shape{static_cast<double>(result.completed_tokens.input) / completed,
-                                     static_cast<double>(result.completed_tokens.output) / completed,
-                                     result.prefix_hit_ratio};
-  const capacity::EngineLimits limits{static_cast<double>(engine.max_sequences),
-                                      static_cast<double>(engine.max_batched_tokens),
-                                      static_cast<double>(engine.kv_blocks) * engine.block_tokens};
-  // By Little's law; waiting counts as decoding.
-  const double sequences = completed * result.e2e_ms.mean / 1000.0 / result.duration_s / result.mean_replicas;
-  return capacity::input_cost_share(*pools.front().step_time, shape, limits, sequences);
-}
 
 // What the replicas did and cost.
 void add_fleet_totals(const FleetTotals& totals, const RunOptions& options, decision::RunResult& result) {

@@ -96,6 +96,9 @@ class Help(CliTest):
             self.assertEqual((ROOT / f"docs/reference/{command}-options.md").read_text(), page)
 
 
+FURTHER_CHECKS = "p.yaml: further checks run once these problems are fixed"
+
+
 class Check(CliTest):
     def test_a_good_file(self):
         self.write("p.yaml", "trace: a.csv\npolicy: all\nreplicas: 2\nmax_replicas: 8\n")
@@ -108,23 +111,41 @@ class Check(CliTest):
         self.assertEqual(done.stdout, "")
         self.assertEqual(done.stderr.splitlines(),
                          ["p.yaml:4:5: to: must be later than from (2h), is 1h",
-                          "p.yaml:1:11: replicas: must be at most max_replicas (8), is 9"])
+                          "p.yaml:1:11: replicas: must be at most max_replicas (8), is 9", FURTHER_CHECKS])
         self.write("p.yaml", "slo: {ttft: 0s}\nreplica: 9\n")
         self.assertEqual(self.run_program("check", "p.yaml", code=2).stderr.splitlines(),
                          ["p.yaml:1:13: slo.ttft: must be longer than 0, is '0s'",
-                          "p.yaml:2:1: replica: unknown key; did you mean replicas?"])
+                          "p.yaml:2:1: replica: unknown key; did you mean replicas?", FURTHER_CHECKS])
+
+    def test_a_value_that_cannot_be_read_does_not_hide_others_that_are_invalid(self):
+        self.write("p.yaml", "slo: {ttft: 2s, itl: 50}\ngateway:\n  listen: 99999\n  replicas: [{url: 'ftp://a'}]\n"
+                   "planner: {schedules: [{cron: '61 * * * *', length: 1h, replicas: 3}]}\ntrace: 'synthetic:colour=red'\n"
+                   "engine: {model: linaer}\n")
+        lines = self.run_program("check", "p.yaml", code=2).stderr.splitlines()
+        self.assertEqual(sorted(line.split(": ")[1] for line in lines[:-1]),
+                         ["engine.model", "gateway.listen", "gateway.replicas[0].url", "planner.schedules[0].cron", "slo.itl", "trace"],
+                         lines)
+        self.assertEqual(lines[-1], FURTHER_CHECKS)
+        self.write("p.yaml", "slo: {itl: 50}\nplanner: {schedules: [{length: 1h, replicas: 3}]}\ngateway: {replicas: [{model: m}]}\n")
+        lines = self.run_program("check", "p.yaml", code=2).stderr.splitlines()
+        self.assertEqual([line.split(": ")[1] for line in lines[:-1]],
+                         ["slo.itl", "planner.schedules[0]", "gateway.replicas[0]"], lines)
+        self.write("p.yaml", "replicas: 9\nmax_replicas: 8\ngateway: {listen: 99999}\n")
+        lines = self.run_program("check", "p.yaml", code=2).stderr.splitlines()
+        self.assertEqual([line.split(": ")[1] for line in lines[:-1]], ["replicas", "gateway.listen"], lines)
 
     def test_contradictions_of_the_slo_and_the_planner(self):
         self.write("p.yaml", "slo: {segments: [{name: chat, tenat: x}]}\nplanner: {predictor: seasonale, gpu_budget: 8}\n")
         self.assertEqual(self.run_program("check", "p.yaml", code=2).stderr.splitlines(),
-                         ["p.yaml:1:31: slo.segments[0].tenat: unknown key; did you mean tenant?"])
+                         ["p.yaml:1:31: slo.segments[0].tenat: unknown key; did you mean tenant?", FURTHER_CHECKS])
         self.write("p.yaml", "slo: {segments: [{name: chat, ttft: 1s}]}\nplanner: {predictor: seasonale, gpu_budget: 1}\n"
                    "pools: [{gpus: 2, price: 3}]\n")
         lines = self.run_program("check", "p.yaml", code=2).stderr.splitlines()
         self.assertEqual([line.split(";")[0] for line in lines],
                          ["p.yaml:1:18: slo.segments[0]: selects nothing",
                           "p.yaml:2:22: planner.predictor: unknown predictor 'seasonale'",
-                          "p.yaml:2:45: planner.gpu_budget: must be at least the 2 GPUs of the pools' min_replicas, is 1"])
+                          "p.yaml:2:45: planner.gpu_budget: must be at least the 2 GPUs of the pools' min_replicas, is 1",
+                          FURTHER_CHECKS])
 
     def test_engines_formats_and_synthetic_traffic_are_validated(self):
         self.write("p.yaml", "format: moncake\n")
@@ -167,7 +188,7 @@ class Check(CliTest):
     def test_problems_of_both_are_each_reported_once(self):
         self.write("p.yaml", "replicas: 010\nslo: {ttft: 2}\ngatway: {}\nclasses: {batch: {queue_time: 5}}\n")
         lines = self.run_program("check", "p.yaml", code=2).stderr.splitlines()
-        self.assertEqual(sorted(line.split(":")[1] for line in lines), ["1", "2", "3", "4"], lines)
+        self.assertEqual(sorted(line.split(":")[1] for line in lines[:-1]), ["1", "2", "3", "4"], lines)
 
     def test_check_validates_files_of_the_gateway(self):
         self.write("good.key", "sk-from-file\n")

@@ -94,6 +94,10 @@ class Decide(CliTest):
         done = self.run_program("decide", "observations.jsonl", "--config", "p.yaml", "--policy", "penstock:goal=0.999")
         self.assertEqual(max(json.loads(line)["target"] for line in done.stdout.splitlines()), 3)
 
+    def test_a_policy_requires_only_the_capacity_that_it_divides_by(self):
+        records, _ = self.decide(rising_load(), "--policy", "hpa-rate", "--capacity", "requests_per_s=2")
+        self.assertGreater(max(record["target"] for record in records), 2)
+
     def test_decides_for_one_of_several_deployments(self):
         self.write("two.yaml", "planner: {tick_interval: 5s}\ndeployments:\n"
                                "  - {name: chat, model: a, max_replicas: 8}\n  - {name: mail, model: b, max_replicas: 4}\n")
@@ -111,6 +115,7 @@ class Decide(CliTest):
         for policy in ("all", "clairvoyant", "schedule:x.csv"):
             self.assert_refused("decide", "--policy", policy, says="is for `penstock replay` only; name one policy")
         self.assert_refused("decide", "--policy", "hpa-rate", says="the policy hpa-rate has to know what one replica carries")
+        self.assert_refused("decide", "--policy", "hpa-rate", "--capacity", "concurrency=4", says="and lacks requests_per_s; give")
         self.assert_refused("decide", "--policy", "penstock:gaol=1", says="gaol")
         self.assert_refused("decide", "missing.jsonl", says="missing.jsonl: cannot be opened: ")
         self.assert_refused("decide", ".", says=".: cannot be read: ", code=1)

@@ -102,6 +102,15 @@ class DecisionLog(CliTest):
         self.assertEqual(self.entries(), [])
         self.assertIn("no decision in it", self.run_program("explain", self.log).stdout)
 
+    def test_errors_among_the_answers_of_decide_are_skipped_and_counted(self):
+        good = json.dumps({"at_s": 5, "pools": [{"ready": 1}], "requests": []})
+        self.write("observations.jsonl", good + "\n{\n" + good.replace("5", "10") + "\n")
+        answers = self.run_program("decide", "observations.jsonl", "--policy", "static", code=2).stdout
+        self.write("answers.jsonl", answers)
+        done = self.run_program("explain", "answers.jsonl")
+        self.assertIn("0 changes, 2 holds", done.stdout)
+        self.assertEqual(done.stderr, "penstock: answers.jsonl: skipped 1 line with an error instead of a decision\n")
+
     def test_same_seed_same_bytes(self):
         for name in ("a", "b"):
             self.replay("--decision-log", f"{name}.jsonl", "--jobs", 1 if name == "a" else 2)

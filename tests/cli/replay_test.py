@@ -247,6 +247,8 @@ class Replay(CliTest):
         done = self.run_program("replay", self.trace, "--policy", "hpa-rate", "--capacity",
                                 "requests_per_s=2,input_tokens_per_s=2400,output_tokens_per_s=80,concurrency=4")
         self.assertIn("capacity of one replica (as given)", done.stdout)
+        done = self.run_program("replay", self.trace, "--policy", "hpa-rate", "--capacity", "requests_per_s=2")
+        self.assertIn("capacity of one replica (load-tested in simulation, requests_per_s as given): 2.00 requests/s", done.stdout)
 
     def test_flags_overrule_the_configuration(self):
         self.write("p.yaml", "trace: [trace.jsonl]\npolicy: [static]\nreplicas: 2\nslo:\n  ttft: 1s\n")
