@@ -36,6 +36,12 @@ inline constexpr std::size_t kKeptBytesMax = 4 * 1024 * 1024;  // Maximum buffer
   return result ? result : within(fmt::format("{}[{}].", outer, index), std::move(result));
 }
 
+[[nodiscard]] inline core::Result<void> check_size(std::string_view text, std::string_view where, std::size_t most) {
+  if (text.empty()) return core::invalid_input(std::string{where}, "must not be empty");
+  if (text.size() <= most) return {};
+  return core::invalid_input(std::string{where}, fmt::format("must have at most {} bytes, has {}", most, text.size()));
+}
+
 template <class Number>
 [[nodiscard]] core::Result<void> read_whole_number(std::string_view token, std::string_view where, Number low,
                                                    Number high, Number& number) {

@@ -324,8 +324,9 @@ Refusal Dispatcher::refuse(const RequestInfo& info, Refusal refusal) {
   count(refusal);
   ledger::Entry entry;
   entry.tenant = options_.tenants[info.tenant].name;
-  // Unknown model names must not add entries to the sums.
-  entry.model = refusal.reason == RefusalReason::kModelNotFound ? std::string_view{"unknown"} : info.model;
+  // Names that clients make up must not add entries to the sums.
+  const bool is_known = refusal.reason != RefusalReason::kModelNotFound && replicas_.model_number(info.model);
+  entry.model = is_known ? info.model : std::string_view{"unknown"};
   ledger_.refuse(entry);
   return refusal;
 }
