@@ -282,10 +282,12 @@ void Dispatcher::answered(Ticket ticket, core::Instant now) {
   room_changed_ = true;
 }
 
-void Dispatcher::report_progress(std::span<const Progress> streams) {
+void Dispatcher::report_progress(std::span<const Progress> streams, core::Instant now) {
   for (const Progress& stream : streams)
-    if (ActiveRequest* request = requests_.find(stream.ticket); request != nullptr && request->granted)
+    if (ActiveRequest* request = requests_.find(stream.ticket); request != nullptr && request->granted) {
       ledger_.grow(*request, stream);
+      if (request->slot != kNoSlot) replicas_.answered(request->slot, now);
+    }
 }
 
 void Dispatcher::ended(Ticket ticket, const RequestOutcome& outcome, core::Instant now) {
@@ -406,8 +408,8 @@ void Dispatcher::set_replicas(const std::vector<ReplicaSpec>& specs, core::Insta
   pump(now);
 }
 
-void Dispatcher::set_health(std::uint32_t slot, bool healthy, core::Instant now) {
-  replicas_.set_health(slot, healthy, now);
+void Dispatcher::set_health(std::uint32_t slot, ReplicaHealth health, core::Instant now) {
+  replicas_.set_health(slot, health, now);
   room_changed_ = true;
 }
 

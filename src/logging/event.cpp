@@ -55,7 +55,8 @@ constexpr std::array kEvents = {
     EventInfo{Event::kReplicaPhase, kInfo, "replica_phase", "gateway", "replica from to",
               "A replica changed between warming, serving and draining in the list."},
     EventInfo{Event::kReplicaUnhealthy, kWarning, "replica_unhealthy", "gateway", "replica url cause failures",
-              "Health checks of a replica fail; it gets no new requests."},
+              "Health checks of a replica fail; it gets no new requests. If they only time out, it still gets requests "
+              "while no replica of its model, role and pool is healthy."},
     EventInfo{Event::kReplicaHealthy, kInfo, "replica_healthy", "gateway", "replica url",
               "Health checks of a replica succeed again."},
     EventInfo{Event::kReplicaModelUnknown, kWarning, "replica_model_unknown", "gateway", "replica url cause",
