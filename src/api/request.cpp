@@ -57,7 +57,7 @@ class Walk {
   }
 
   Result<void> append_text(const Value& value, std::string_view where, std::string& text);
-  Result<void> read_text(const Value& value, std::string_view where, std::string& text);
+  Result<void> read_text(const Value& value, std::string_view where, std::string& text, std::size_t most = SIZE_MAX);
   static Result<void> read_flag(const Value& value, std::string_view where, bool& flag);
   template <class Number>
   static Result<void> read_number(const Value& value, std::string_view where, Number low, Number high, Number& number);
@@ -179,11 +179,10 @@ Result<void> Walk::append_text(const Value& value, std::string_view where, std::
   return {};
 }
 
-Result<void> Walk::read_text(const Value& value, std::string_view where, std::string& text) {
+Result<void> Walk::read_text(const Value& value, std::string_view where, std::string& text, std::size_t most) {
   text.clear();
   if (auto read = append_text(value, where, text); !read) return read;
-  if (text.empty()) return invalid_input(std::string{where}, "must not be empty");
-  return {};
+  return check_size(text, where, most);
 }
 
 Result<void> Walk::read_flag(const Value& value, std::string_view where, bool& flag) {
@@ -232,7 +231,7 @@ Result<void> Walk::read() {
 Result<void> Walk::read_field(Field field, const Value& value) {
   const std::string_view name = name_of(field);
   switch (field) {
-    case Field::kModel: return read_text(value, name, request_.model);
+    case Field::kModel: return read_text(value, name, request_.model, kModelBytesMax);
     case Field::kMaxTokens:
     case Field::kMaxCompletionTokens:
     case Field::kMaxOutputTokens: return read_max_tokens(field, value);

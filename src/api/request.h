@@ -18,7 +18,8 @@ namespace penstock::api {
 
 inline constexpr std::size_t kBodyBytesMax = 64 * 1024 * 1024;  // Limit of the body of a request.
 inline constexpr std::size_t kReadableBytes = 64;               // Bytes behind a body that the parser may read.
-inline constexpr int kDepthMax = 128;                           // Maximum nesting of arrays and objects.
+inline constexpr std::size_t kModelBytesMax = 256;  // Limit of the name of a model, which metrics and logs repeat.
+inline constexpr int kDepthMax = 128;               // Maximum nesting of arrays and objects.
 inline constexpr std::uint32_t kChoicesMax = 128, kStopsMax = 1024;
 
 // Position of a piece of the body, so that it can be replaced. A size of 0 means that it is absent.

@@ -38,6 +38,12 @@ inline constexpr std::size_t kKeptBytesMax = 4 * 1024 * 1024;  // Maximum buffer
   return result ? result : within(fmt::format("{}[{}].", outer, index), std::move(result));
 }
 
+[[nodiscard]] inline core::Result<void> check_size(std::string_view text, std::string_view where, std::size_t most) {
+  if (text.empty()) return core::invalid_input(std::string{where}, "must not be empty");
+  if (text.size() <= most) return {};
+  return core::invalid_input(std::string{where}, fmt::format("must have at most {} bytes, has {}", most, text.size()));
+}
+
 inline constexpr double kWholeMax = 9'007'199'254'740'992.0;  // 2^53: beyond it a double is not exact.
 
 template <class Number>

@@ -207,6 +207,7 @@ TEST(RequestReader, RejectsInvalidChats) {
       {R"({"model":"m"})", "messages: is missing"},
       {R"({"model":"","messages":[]})", "model: must not be empty"},
       {R"({"model":null,"messages":[]})", "model: must be a string, is null"},
+      {R"({"model":")" + std::string(257, 'm') + R"(","messages":[]})", "model: must have at most 256 bytes, has 257"},
       {R"({"model":"m","messages":[]})", "messages: must not be empty"},
       {R"({"model":"m","messages":{}})", "messages: must be an array, is an object"},
       {R"({"model":"m","messages":null})", "messages: must be an array, is null"},

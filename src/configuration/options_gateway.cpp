@@ -156,7 +156,7 @@ void add_replicas(Table& table, GatewaySetup& setup) {
        {"gateway.credentials.key", "", "PEM file of the key of that certificate"}});
   table.add({"gateway.replicas_dns", "--replicas-dns", "name and port whose addresses are the replicas"},
             address(setup.discovery.dns));
-  table.add({"gateway.dns_interval", "", "from one lookup of that name to the next"},
+  table.add({"gateway.dns_interval", "", "from one lookup of a host name of replicas to the next"},
             duration_above_zero(setup.discovery.dns_interval));
   gateway::PodOptions& pods = setup.discovery.pods;
   table.add({"gateway.kubernetes.selector", "", "label selector of the pods that are the replicas, such as app=vllm"},

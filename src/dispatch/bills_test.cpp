@@ -159,8 +159,8 @@ TEST_F(BillsTest, WhatAnOpenStreamDeliveredIsInTheLedger) {
   dispatcher.tick(now + 60ms);
   ASSERT_EQ(opened.size(), 1U);
   const Progress first{ticket, {40, 40, 160}, {}}, second{ticket, {90, 90, 360}, {}};
-  dispatcher.report_progress({&first, 1});
-  dispatcher.report_progress({&second, 1});
+  dispatcher.report_progress({&first, 1}, now);
+  dispatcher.report_progress({&second, 1}, now);
   ASSERT_EQ(opened.size(), 3U);
   EXPECT_EQ(opened[2].id, opened[0].id);
   EXPECT_EQ(opened[2].prompt_tokens, 1000U);

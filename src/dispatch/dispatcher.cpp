@@ -285,10 +285,12 @@ void Dispatcher::answered(Ticket ticket, core::Instant now) {
   room_changed_ = true;
 }
 
-void Dispatcher::report_progress(std::span<const Progress> streams) {
+void Dispatcher::report_progress(std::span<const Progress> streams, core::Instant now) {
   for (const Progress& stream : streams)
-    if (ActiveRequest* request = requests_.find(stream.ticket); request != nullptr && request->granted)
+    if (ActiveRequest* request = requests_.find(stream.ticket); request != nullptr && request->granted) {
       ledger_.grow(*request, stream);
+      if (request->slot != kNoSlot) replicas_.answered(request->slot, now);
+    }
 }
 
 void Dispatcher::ended(Ticket ticket, const RequestOutcome& outcome, core::Instant now) {
@@ -327,8 +329,9 @@ Refusal Dispatcher::refuse(const RequestInfo& info, Refusal refusal) {
   count(refusal);
   ledger::Entry entry;
   entry.tenant = options_.tenants[info.tenant].name;
-  // Unknown model names must not add entries to the sums.
-  entry.model = refusal.reason == RefusalReason::kModelNotFound ? std::string_view{"unknown"} : info.model;
+  // Names that clients make up must not add entries to the sums.
+  const bool is_known = refusal.reason != RefusalReason::kModelNotFound && replicas_.model_number(info.model);
+  entry.model = is_known ? info.model : std::string_view{"unknown"};
   ledger_.refuse(entry);
   return refusal;
 }
@@ -408,8 +411,8 @@ void Dispatcher::set_replicas(const std::vector<ReplicaSpec>& specs, core::Insta
   pump(now);
 }
 
-void Dispatcher::set_health(std::uint32_t slot, bool healthy, core::Instant now) {
-  replicas_.set_health(slot, healthy, now);
+void Dispatcher::set_health(std::uint32_t slot, ReplicaHealth health, core::Instant now) {
+  replicas_.set_health(slot, health, now);
   room_changed_ = true;
 }
 

@@ -51,8 +51,8 @@ class Dispatcher {
   // be chosen now; the call may be repeated.
   [[nodiscard]] std::optional<Grant> route_decode(Ticket ticket, core::Instant now);
   void answered(Ticket ticket, core::Instant now);
-  // Counts of open streams, for the ledger.
-  void report_progress(std::span<const Progress> streams);
+  // Counts of open streams that have grown, for the ledger.
+  void report_progress(std::span<const Progress> streams, core::Instant now);
   void ended(Ticket ticket, const RequestOutcome& outcome, core::Instant now);
 
   // Admits what may be admitted by now, refuses what has waited too long, tries broken replicas again.
@@ -75,7 +75,9 @@ class Dispatcher {
   // then refused with kNoReplica. True at first.
   void set_models_complete(bool complete) { models_complete_ = complete; }
   // By slot. What waits is looked at by the next tick().
-  void set_health(std::uint32_t slot, bool healthy, core::Instant now);
+  void set_health(std::uint32_t slot, ReplicaHealth health, core::Instant now);
+  // The last time when a first token, further tokens or the end of an answer came from the slot; 0 before the first.
+  [[nodiscard]] core::Instant answered_at(std::uint32_t slot) const { return replicas_.replica(slot).answered_at; }
   void report_load(std::uint32_t slot, const routing::ReportedLoad& load);
   void kv_event(std::uint32_t slot, KvChange change, std::span<const std::uint64_t> keys);
 

@@ -49,7 +49,7 @@ std::vector<ReplicaStatus> Dispatcher::replicas(core::Instant now) const {
     if (!replica.present && replica.open_requests == 0) continue;
     const OutcomeWindow::Counts counts = replica.breaker.counts(now);
     const auto success_rate = counts.attempts() > 0 ? std::optional{counts.success_rate()} : std::nullopt;
-    all.push_back({replica.spec, slot, replica.healthy, replica.breaker.state() == CircuitBreaker::State::kOpen,
+    all.push_back({replica.spec, slot, replica.is_healthy(), replica.breaker.state() == CircuitBreaker::State::kOpen,
                    replica.breaker.cause(), replica.breaker.ejections(), success_rate, replica.requests_total,
                    replica.failures_total, replica.busy_total, replica.picks, replicas_.load(slot, now)});
   }

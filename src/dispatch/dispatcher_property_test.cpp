@@ -299,7 +299,8 @@ class RandomWorld final : GrantListener {
     return dispatcher_->slot_of("replica-" + std::to_string(random_.below(8)));
   }
   void change_health() {
-    if (const auto slot = some_slot()) dispatcher_->set_health(*slot, random_.below(3) > 0, now_);
+    if (const auto slot = some_slot())
+      dispatcher_->set_health(*slot, static_cast<ReplicaHealth>(random_.below(3)), now_);
   }
   void report_load() {
     const auto slot = some_slot();

@@ -131,7 +131,7 @@ TEST_F(ReconfigureTest, AModelThatIsNoLongerConfiguredStaysServedWithoutAPrice) 
 }
 
 TEST_F(ReconfigureTest, TheQueueTimeOfAClassAppliesToLaterRequests) {
-  dispatcher->set_health(0, false, kNow);
+  dispatcher->set_health(0, ReplicaHealth::kUnhealthy, kNow);
   EXPECT_NE(arrive(0).ticket, 0U);  // Waits for ten seconds.
   options.interactive.queue_time = core::Duration{};
   dispatcher->reconfigure(options, kNow);

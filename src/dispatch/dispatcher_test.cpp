@@ -60,6 +60,28 @@ TEST_F(DispatcherTest, RefusesAnUnknownModel) {
   EXPECT_EQ(answer.refusal->reason, RefusalReason::kModelNotFound);
 }
 
+TEST_F(DispatcherTest, EachPartOfAnAnswerIsASignOfLife) {
+  open();
+  dispatcher->set_replicas({replica_named("r1")}, kNow);
+  const ArrivalResult answer = arrive(info_of(4000));
+  ASSERT_TRUE(answer.grant);
+  const std::uint32_t slot = answer.grant->slot;
+  EXPECT_EQ(dispatcher->answered_at(slot), core::Instant{}) << "it was sent a request and did nothing";
+  dispatcher->answered(answer.ticket, kNow + 1s);
+  EXPECT_EQ(dispatcher->answered_at(slot), kNow + 1s);
+  const Progress progress{answer.ticket, {40, 40, 160}, {}};
+  dispatcher->report_progress({&progress, 1}, kNow + 2s);
+  EXPECT_EQ(dispatcher->answered_at(slot), kNow + 2s);
+  RequestOutcome outcome = completed(1000, 0, 101, kNow + 3s);
+  outcome.attempt = Attempt::kAnswered;
+  dispatcher->ended(answer.ticket, outcome, kNow + 3s);
+  EXPECT_EQ(dispatcher->answered_at(slot), kNow + 3s);
+  const ArrivalResult hung = arrive(info_of(4000), kNow + 4s);
+  dispatcher->attempt_ended(hung.ticket, Attempt::kFaulted, kNow + 5s);
+  EXPECT_EQ(dispatcher->answered_at(slot), kNow + 3s);
+  dispatcher->ended(hung.ticket, {ledger::Outcome::kFailed, {}, {}, {}, {}, {}}, kNow + 5s);
+}
+
 TEST_F(DispatcherTest, AnEndedRequestIsInTheLedgerWithItsCost) {
   open();
   dispatcher->set_replicas({replica_named("r1")}, kNow);

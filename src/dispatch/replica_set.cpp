@@ -111,6 +111,7 @@ void ReplicaSet::set(const std::vector<ReplicaSpec>& specs, core::Instant now) {
     replicas_[slot].present = true;
   }
   update_models();
+  for (std::uint32_t group = 0; group < groups_.size(); ++group) update_uses_slow(group);
   for (std::uint32_t slot = 0; slot < replicas_.size(); ++slot) {
     if (!replicas_[slot].used) continue;
     update(slot, now);
@@ -213,10 +214,22 @@ void ReplicaSet::forget_if_done(std::uint32_t slot) {
   replica.used = false;
 }
 
-void ReplicaSet::set_health(std::uint32_t slot, bool healthy, core::Instant now) {
-  if (healthy && !replicas_[slot].healthy) replicas_[slot].breaker.end_ejection();
-  replicas_[slot].healthy = healthy;
-  update(slot, now);
+void ReplicaSet::set_health(std::uint32_t slot, ReplicaHealth health, core::Instant now) {
+  Replica& replica = replicas_[slot];
+  if (health == ReplicaHealth::kHealthy && replica.health != health) replica.breaker.end_ejection();
+  replica.health = health;
+  const Group& group = groups_[replica.group];
+  const bool used_slow = group.uses_slow;
+  update_uses_slow(replica.group);
+  if (group.uses_slow == used_slow) return update(slot, now);
+  for (std::uint32_t each = 0; each < replicas_.size(); ++each)
+    if (replicas_[each].used && replicas_[each].group == replica.group) update(each, now);
+}
+
+void ReplicaSet::update_uses_slow(std::uint32_t group) {
+  groups_[group].uses_slow = std::none_of(replicas_.begin(), replicas_.end(), [&](const Replica& replica) {
+    return replica.group == group && replica.is_serving() && replica.is_healthy();
+  });
 }
 
 void ReplicaSet::tick(core::Instant now) {
@@ -287,6 +300,7 @@ std::uint32_t ReplicaSet::dispatched(const routing::PickRequest& request, const 
 
 void ReplicaSet::first_token(std::uint32_t slot, std::uint32_t uncached_tokens, core::Duration ttft,
                              core::Instant now) {
+  replicas_[slot].answered_at = now;
   strategy(slot).first_token(place(slot), uncached_tokens, ttft, now);
 }
 
@@ -306,6 +320,7 @@ void ReplicaSet::finished(std::uint32_t slot, std::uint32_t uncached_tokens, std
 void ReplicaSet::succeeded(std::uint32_t slot, std::uint32_t period, core::Instant now) {
   Replica& replica = replicas_[slot];
   const bool was_closed = replica.breaker.state() == CircuitBreaker::State::kClosed;
+  replica.answered_at = now;
   replica.breaker.succeeded(period, now);
   if (!was_closed || replica.suspect) update(slot, now);
 }

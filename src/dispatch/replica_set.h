@@ -16,7 +16,7 @@
 #include "dispatch/circuit_breaker.h"
 #include "dispatch/options.h"
 #include "dispatch/pool_rules.h"
-#include "dispatch/replica_spec.h"
+#include "dispatch/replica_state.h"
 #include "routing/picking_strategy.h"
 
 namespace penstock::dispatch {
@@ -51,25 +51,7 @@ class ReplicaSet {
  public:
   explicit ReplicaSet(const DispatchOptions& options);
 
-  struct Replica {
-    ReplicaSpec spec;
-    std::uint32_t group = 0;
-    std::uint32_t place = 0;            // The strategy's number of the replica within the group.
-    std::uint32_t model = 0;            // Number of spec.model.
-    std::vector<std::uint32_t> also{};  // Numbers of spec.also.
-    bool used = false;                  // The slot has a replica.
-    bool present = false;               // The replica is in the list from discovery.
-    bool healthy = true;
-    bool eligible = false;
-    CircuitBreaker breaker{{}};
-    CircuitBreaker::State breaker_state = CircuitBreaker::State::kClosed;  // The last reported state.
-    std::uint64_t ejections_logged = 0;                                    // The ejections that were reported.
-    bool suspect = false;                                                  // Counted in Group::suspects.
-    std::uint32_t open_requests = 0;
-    bool reports_cached_tokens = false;  // Its usage has contained cached tokens.
-    std::uint64_t requests_total = 0, failures_total = 0, busy_total = 0;
-    std::array<std::uint64_t, routing::kPickReasons> picks{};  // Attempts by the reason of the choice.
-  };
+  using Replica = ReplicaState;
 
   // The options have new models, or new limits of circuit breakers or KV usage. A model that is not configured any more
   // loses its price.
@@ -77,7 +59,8 @@ class ReplicaSet {
 
   // See Dispatcher::set_replicas.
   void set(const std::vector<ReplicaSpec>& specs, core::Instant now);
-  void set_health(std::uint32_t slot, bool healthy, core::Instant now);
+  void set_health(std::uint32_t slot, ReplicaHealth health, core::Instant now);
+  void answered(std::uint32_t slot, core::Instant now) { replicas_[slot].answered_at = now; }
   // Lets a request try an ejected replica once its time is over.
   void tick(core::Instant now);
   [[nodiscard]] core::Instant next_wake() const;  // Time of the next change by tick(); kNever if no breaker is open.
@@ -163,6 +146,7 @@ class ReplicaSet {
     std::vector<std::uint32_t> free_places;  // The last one is used first.
     std::uint32_t eligible = 0;
     std::uint32_t suspects = 0;         // Replicas whose latest attempt failed.
+    bool uses_slow = false;             // No replica is healthy: those serve whose health checks time out.
     std::uint32_t last_resort = kNone;  // An ejected replica that is eligible because no other is.
   };
   struct KnownModel {
@@ -194,8 +178,9 @@ class ReplicaSet {
   void set_eligible(std::uint32_t slot, bool eligible, core::Instant now);
   void report_change(Replica& replica, core::Instant now);
   [[nodiscard]] bool is_available(const Replica& replica) const {
-    return replica.used && replica.present && replica.spec.phase == ReplicaPhase::kServing && replica.healthy;
+    return replica.is_serving() && (replica.is_healthy() || (replica.is_slow() && groups_[replica.group].uses_slow));
   }
+  void update_uses_slow(std::uint32_t group);
   // Decides whether the replica is ejected after a failure.
   void judge(std::uint32_t slot, core::Instant now);
   [[nodiscard]] bool may_eject(std::uint32_t slot) const;

@@ -178,7 +178,7 @@ TEST_F(ReplicaSetTest, TheSameNameElsewhereIsAnotherReplica) {
 TEST_F(ReplicaSetTest, TheSameReplicaKeepsWhatIsKnownOfIt) {
   set.set({replica_named("r1")}, kNow);
   const std::uint32_t slot = *dispatch();
-  set.set_health(slot, false, kNow);
+  set.set_health(slot, ReplicaHealth::kUnhealthy, kNow);
   ReplicaSpec moved = replica_named("r1");
   moved.pool = "another";
   set.set({moved}, kNow);
@@ -198,9 +198,9 @@ TEST_F(ReplicaSetTest, OnlyHealthyServingReplicasMayBeChosen) {
   }
   spec.phase = ReplicaPhase::kServing;
   set.set({spec}, kNow);
-  set.set_health(0, false, kNow);
+  set.set_health(0, ReplicaHealth::kUnhealthy, kNow);
   EXPECT_FALSE(eligible(0));
-  set.set_health(0, true, kNow);
+  set.set_health(0, ReplicaHealth::kHealthy, kNow);
   EXPECT_TRUE(eligible(0));
 }
 
@@ -275,24 +275,47 @@ TEST_F(ReplicaSetTest, AtMostTheConfiguredShareIsEjected) {
 TEST_F(ReplicaSetTest, AnEjectedReplicaServesIfNoOtherIsAvailable) {
   set.set({replica_named("r1"), replica_named("r2")}, kNow);
   fail(0, 2);
-  set.set_health(1, false, kNow);
+  set.set_health(1, ReplicaHealth::kUnhealthy, kNow);
   EXPECT_TRUE(eligible(0));
   EXPECT_TRUE(dispatch());
   EXPECT_TRUE(dispatch()) << "not only as a trial";
-  set.set_health(1, true, kNow);
+  set.set_health(1, ReplicaHealth::kHealthy, kNow);
   EXPECT_FALSE(eligible(0));
   EXPECT_TRUE(eligible(1));
-  set.set_health(1, false, kNow);
+  set.set_health(1, ReplicaHealth::kUnhealthy, kNow);
   set.succeeded(0, dispatch_to(0), kNow);
-  set.set_health(1, true, kNow);
+  set.set_health(1, ReplicaHealth::kHealthy, kNow);
   EXPECT_TRUE(eligible(0)) << "a whole answer ends the ejection";
+}
+
+TEST_F(ReplicaSetTest, SlowReplicasServeWhileNoneIsHealthy) {
+  set.set({replica_named("r1"), replica_named("r2"), replica_named("r3")}, kNow);
+  set.set_health(0, ReplicaHealth::kSlow, kNow);
+  EXPECT_FALSE(eligible(0)) << "others are healthy";
+  set.set_health(1, ReplicaHealth::kUnhealthy, kNow);
+  EXPECT_FALSE(eligible(0));
+  set.set_health(2, ReplicaHealth::kSlow, kNow);
+  EXPECT_TRUE(eligible(0));
+  EXPECT_FALSE(eligible(1)) << "nothing is sent to a replica that fails";
+  EXPECT_TRUE(eligible(2));
+  EXPECT_TRUE(set.any_available(*set.model_number("m"), signals::Role::kAggregated, std::vector{2U}));
+  set.set_health(1, ReplicaHealth::kHealthy, kNow);
+  EXPECT_FALSE(eligible(0));
+  EXPECT_TRUE(eligible(1));
+  EXPECT_FALSE(eligible(2));
+  set.set({replica_named("r1"), replica_named("r3")}, kNow);
+  EXPECT_TRUE(eligible(0)) << "the healthy one left the list";
+  EXPECT_TRUE(eligible(2));
+  EXPECT_EQ(set.replica(0).health, ReplicaHealth::kSlow);
+  set.set({replica_named("r1"), replica_named("r3"), replica_named("r4")}, kNow);
+  EXPECT_FALSE(eligible(0)) << "a new one is assumed to be healthy";
 }
 
 TEST_F(ReplicaSetTest, AReplicaThatIsHealthyAgainMayBeTriedAtOnce) {
   set.set({replica_named("r1"), replica_named("r2")}, kNow);
   fail(0, 2);
-  set.set_health(0, false, kNow + 1s);
-  set.set_health(0, true, kNow + 2s);
+  set.set_health(0, ReplicaHealth::kUnhealthy, kNow + 1s);
+  set.set_health(0, ReplicaHealth::kHealthy, kNow + 2s);
   EXPECT_TRUE(eligible(0));
 }
 
@@ -338,7 +361,7 @@ TEST_F(ReplicaSetTest, AnAdapterIsServedByTheReplicasThatHaveIt) {
   again.without = std::span{&r1, 1};
   EXPECT_FALSE(set.choose(*set.model_number("lora"), signals::Role::kAggregated, again, kNow));
   EXPECT_TRUE(set.any_eligible(*set.model_number("lora"), signals::Role::kAggregated));
-  set.set_health(r1, false, kNow);
+  set.set_health(r1, ReplicaHealth::kUnhealthy, kNow);
   EXPECT_FALSE(set.any_eligible(*set.model_number("lora"), signals::Role::kAggregated));
 }
 

@@ -20,6 +20,9 @@ enum class ReplicaPhase : std::uint8_t { kWarming, kServing, kDraining };
   return "";
 }
 
+// kSlow: it was reached, and only its health checks time out. It serves while no replica of its group is healthy.
+enum class ReplicaHealth : std::uint8_t { kHealthy, kSlow, kUnhealthy };
+
 // A further name that a replica serves: an alias of its model, or an adapter.
 struct ServedModel {
   std::string name;

@@ -43,6 +43,23 @@ TEST_F(RequestCheckTest, AnUnknownModelMayBeRetriedUntilAllModelsAreKnown) {
   EXPECT_EQ(late.refusal->retry_after_s, 0U);
 }
 
+TEST_F(RequestCheckTest, NamesThatClientsMakeUpAddNoSums) {
+  dispatcher.set_replicas({replica_named("r1")}, kNow);
+  for (const bool complete : {false, true}) {
+    dispatcher.set_models_complete(complete);
+    for (const char* name : {"made-up-1", "made-up-2", "made-up-3"}) {
+      RequestInfo info = info_of(400);
+      info.model = name;
+      EXPECT_TRUE(arrive(info).refusal);
+    }
+  }
+  RequestInfo long_prompt = info_of(16 * 32'769);
+  EXPECT_TRUE(arrive(long_prompt).refusal) << "the refusal of a known model is counted under its name";
+  std::vector<std::string> models;
+  for (const auto& [key, sums] : dispatcher.balance().sums()) models.push_back(key.second);
+  EXPECT_EQ(models, (std::vector<std::string>{"m", "unknown"}));
+}
+
 TEST_F(RequestCheckTest, APromptNearTheLimitIsCountedFirst) {
   dispatcher.set_replicas({replica_named("r1")}, kNow);
   const auto result = [&](std::size_t text_bytes, std::uint32_t max_tokens, std::uint32_t counted = 0) {

@@ -95,7 +95,7 @@ TEST_F(RetriesTest, TheLastReplicaLeavesNoRetry) {
   EXPECT_FALSE(dispatcher->may_retry(answer.ticket, kNow));
   dispatcher->set_replicas({first, second}, kNow);
   EXPECT_TRUE(dispatcher->may_retry(answer.ticket, kNow));
-  dispatcher->set_health(*dispatcher->slot_of("r2"), false, kNow);
+  dispatcher->set_health(*dispatcher->slot_of("r2"), ReplicaHealth::kUnhealthy, kNow);
   EXPECT_FALSE(dispatcher->may_retry(answer.ticket, kNow));
 }
 

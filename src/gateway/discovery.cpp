@@ -1,17 +1,16 @@
 #include "gateway/discovery.h"
 
 #include <algorithm>
-#include <condition_variable>
 #include <filesystem>
 #include <map>
 #include <mutex>
 #include <set>
-#include <thread>
 #include <utility>
 #include <variant>
 
 #include "connect/replicas_file.h"
 #include "connect/zmq/subscriber.h"
+#include "gateway/host_names.h"
 #include "net/address.h"
 #include "telemetry/kv_event.h"
 
@@ -29,27 +28,20 @@ dispatch::ReplicaPhase phase_of(connect::ReplicaTraffic state) {
   return dispatch::ReplicaPhase::kServing;
 }
 
-// A name blocks until the resolver has answered.
-core::Result<std::vector<net::Address>> addresses_of(const std::string& url) {
-  const auto parsed = net::parse_url(url);
-  if (!parsed) return tl::make_unexpected(parsed.error());
-  if (const auto numeric = net::Address::parse(parsed->host, parsed->port)) return std::vector{*numeric};
-  return net::Address::resolve(parsed->host, parsed->port);
-}
+constexpr std::string_view kNotLookedUp = "the host name has not been looked up yet";
 
 class Finder final : public Discovery {
  public:
   Finder(net::Loop& loop, DiscoveryOptions options, Gateway& gateway, logging::Log& log)
-      : loop_(loop), options_(std::move(options)), gateway_(gateway), log_(log) {}
+      : loop_(loop),
+        options_(std::move(options)),
+        gateway_(gateway),
+        log_(log),
+        host_names_(
+            loop, options_.dns_interval, log, [this] { publish(); }, options_.lookup) {}
 
   ~Finder() override {
     subscriber_.reset();
-    {
-      const std::scoped_lock lock{mutex_};
-      stopping_ = true;
-    }
-    wake_.notify_all();
-    if (resolver_.joinable()) resolver_.join();
     loop_.cancel(timer_);
   }
 
@@ -68,7 +60,6 @@ class Finder final : public Discovery {
     if (!files) return tl::make_unexpected(files.error());
     files_ = *std::move(files);
     timer_ = loop_.every(kFileInterval, [this] { check_files(); });
-    if (!options_.dns.empty()) resolver_ = std::thread{[this] { resolve(); }};
     if (auto begun = follow_pods(); !begun) return begun;
     publish();
     return {};
@@ -113,15 +104,13 @@ class Finder final : public Discovery {
   static core::Result<std::vector<ReplicaEndpoint>> name_replicas(const std::vector<NamedReplica>& replicas) {
     std::vector<ReplicaEndpoint> all;
     for (const NamedReplica& replica : replicas) {
-      auto addresses = addresses_of(replica.url);
-      if (!addresses) return tl::make_unexpected(addresses.error());
+      if (const auto url = net::parse_url(replica.url); !url) return tl::make_unexpected(url.error());
       ReplicaEndpoint& found = all.emplace_back();
       found.id = found.url = replica.url;
       found.model = replica.model;
       found.pool = replica.pool;
       found.role = replica.role;
       found.weight = replica.weight;
-      found.addresses = *std::move(addresses);
       found.configured_workers = replica.workers;
       found.fpm = replica.fpm;
       found.kv_events = replica.kv_events;
@@ -155,8 +144,7 @@ class Finder final : public Discovery {
     if (!entries) return tl::make_unexpected(entries.error());
     std::vector<ReplicaEndpoint> all;
     for (connect::ReplicaEntry& entry : *entries) {
-      auto addresses = addresses_of(entry.url);
-      if (!addresses) return tl::make_unexpected(addresses.error());
+      if (const auto url = net::parse_url(entry.url); !url) return tl::make_unexpected(url.error());
       ReplicaEndpoint found;
       found.id = std::move(entry.id);
       found.url = std::move(entry.url);
@@ -166,7 +154,6 @@ class Finder final : public Discovery {
       found.phase = phase_of(entry.state);
       found.weight = entry.weight;
       found.kv_tokens = entry.kv_blocks.value_or(0) * entry.block_tokens.value_or(0);
-      found.addresses = *std::move(addresses);
       found.configured_workers = entry.workers.value_or(0);
       found.fpm = std::move(entry.fpm);
       found.kv_events = std::move(entry.kv_events);
@@ -206,33 +193,34 @@ class Finder final : public Discovery {
     if (!error.empty()) log_.write(logging::Event::kReplicasReloadFailed, {{"source", options_.dns}, {"error", error}});
   }
 
-  void resolve() {
+  // Each address of the name is a replica.
+  std::vector<ReplicaEndpoint> replicas_of_dns() {
+    std::vector<ReplicaEndpoint> all;
+    if (options_.dns.empty()) return all;
     const auto url = net::parse_url(options_.dns);
-    std::unique_lock lock{mutex_};
-    while (!stopping_) {
-      lock.unlock();
-      auto addresses = url ? net::Address::resolve(url->host, url->port)
-                           : core::Result<std::vector<net::Address>>{tl::make_unexpected(url.error())};
-      loop_.post([this, addresses = std::move(addresses)] {
-        if (!addresses) return report_dns(addresses.error().message());
-        report_dns({});
-        std::vector<ReplicaEndpoint> all;
-        for (const net::Address& address : *addresses) {
-          ReplicaEndpoint found;
-          found.id = found.url = "http://" + address.text();
-          found.pool = "default";
-          found.addresses = {address};
-          all.push_back(std::move(found));
-        }
-        if (all.size() != from_dns_.size())
-          log_.write(logging::Event::kReplicasReloaded, {{"source", options_.dns}, {"replicas", all.size()}});
-        from_dns_ = std::move(all);
-        dns_read_ = true;
-        publish();
-      });
-      lock.lock();
-      wake_.wait_for(lock, options_.dns_interval, [this] { return stopping_; });
+    if (!url) {
+      report_dns(url.error().message());
+      return all;
     }
+    const HostNames::Entry& entry = host_names_.follow({url->host, url->port});
+    report_dns(entry.failure);
+    for (const net::Address& address : entry.addresses) {
+      ReplicaEndpoint& found = all.emplace_back();
+      found.id = found.url = "http://" + address.text();
+      found.pool = "default";
+    }
+    if (all.size() != std::exchange(dns_replicas_, all.size()))
+      log_.write(logging::Event::kReplicasReloaded, {{"source", options_.dns}, {"replicas", all.size()}});
+    return all;
+  }
+
+  void locate(ReplicaEndpoint& replica) {
+    const auto url = net::parse_url(replica.url);
+    PENSTOCK_ASSERT(url.has_value(), "URLs are checked when they are read");
+    if (const auto numeric = net::Address::parse(url->host, url->port)) return void(replica.addresses = {*numeric});
+    const HostNames::Entry& entry = host_names_.follow({url->host, url->port});
+    replica.addresses = entry.addresses;
+    if (replica.addresses.empty()) replica.unresolved = entry.looked_up ? entry.failure : std::string{kNotLookedUp};
   }
 
   void publish() {
@@ -249,6 +237,7 @@ class Finder final : public Discovery {
         ids.insert(found.id);
         specs.push_back(found);
         specs.back().credentials = credentials_.of(found.url);
+        if (found.addresses.empty()) locate(specs.back());
         if (found.kv_events.empty()) continue;
         events.emplace(found.kv_events, found.id);
         replays.emplace(found.kv_events, found.kv_events_replay);
@@ -256,8 +245,9 @@ class Finder final : public Discovery {
     };
     add(named_);
     for (const File& file : files_) add(file.found);
-    add(from_dns_);
+    add(replicas_of_dns());
     add(from_pods_);
+    host_names_.end_list();
     for (const auto& [endpoint, id] : events)
       if (auto added = subscriber_->add(endpoint, replays[endpoint]); !added)
         log_.write(logging::Event::kKvEventsUnavailable, {{"endpoint", endpoint}, {"error", added.error().message()}});
@@ -268,7 +258,7 @@ class Finder final : public Discovery {
       by_endpoint_ = std::move(events);
     }
     const bool complete =
-        (options_.dns.empty() || dns_read_) && (!options_.pods.follows_any() || pods_read_) &&
+        (options_.dns.empty() || dns_replicas_ > 0) && (!options_.pods.follows_any() || pods_read_) &&
         std::all_of(files_.begin(), files_.end(), [](const File& file) { return file.time != File{}.time; });
     gateway_.set_replicas(std::move(specs), complete);
   }
@@ -315,18 +305,16 @@ class Finder final : public Discovery {
   Gateway& gateway_;
   logging::Log& log_;
   net::CredentialStore credentials_;
-  std::vector<ReplicaEndpoint> named_, from_dns_, from_pods_;
-  bool dns_read_ = false;   // The name was resolved once.
-  bool pods_read_ = false;  // The pods were listed once.
-  std::string dns_error_;   // Error of the last look-up; empty if it succeeded.
+  HostNames host_names_;
+  std::vector<ReplicaEndpoint> named_, from_pods_;
+  std::size_t dns_replicas_ = 0;  // Addresses of the name; 0 before it was resolved.
+  bool pods_read_ = false;        // The pods were listed once.
+  std::string dns_error_;         // Error of the last look-up; empty if it succeeded.
   std::vector<File> files_;
   net::Loop::Timer timer_ = 0;
   std::mutex mutex_;
-  std::condition_variable wake_;
-  bool stopping_ = false;
   std::map<std::string, std::string> by_endpoint_;
   std::set<std::string> rejected_;  // Replicas whose messages were rejected. Belongs to the subscriber's thread.
-  std::thread resolver_;
   std::unique_ptr<connect::Subscriber> subscriber_;
   std::unique_ptr<PodSource> pods_;
 };

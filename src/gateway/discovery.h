@@ -12,6 +12,7 @@
 #include "logging/log.h"
 #include "net/credentials.h"
 #include "net/loop.h"
+#include "net/resolver.h"
 
 namespace penstock::gateway {
 
@@ -27,9 +28,10 @@ struct NamedReplica {
 
 struct DiscoveryOptions {
   std::vector<NamedReplica> replicas;
-  std::vector<std::string> files;  // read again when they change
-  std::string dns;                 // "name:port", resolved every `dns_interval`; empty: none
-  core::Duration dns_interval = std::chrono::seconds{10};
+  std::vector<std::string> files;                         // read again when they change
+  std::string dns;                                        // "name:port", whose addresses are replicas; empty: none
+  core::Duration dns_interval = std::chrono::seconds{5};  // From one look-up of a host name to the next.
+  net::Resolver::Lookup lookup = net::Address::resolve;   // Tests replace it.
   PodOptions pods;
   net::CredentialOptions credentials;  // Of replicas without their own.
 };
@@ -38,8 +40,8 @@ struct DiscoveryOptions {
 [[nodiscard]] core::Result<net::CredentialStore> load_credentials(const DiscoveryOptions& options);
 
 // Finds replicas for as long as it lives: those of the options, those in files, which are read again when they change,
-// the addresses of a DNS name, and pods of Kubernetes. It also subscribes to the KV events of the replicas and passes
-// them on.
+// the addresses of a DNS name, and pods of Kubernetes. Host names are looked up again and again; a replica whose name
+// has no address yet is passed on without one. It also subscribes to the KV events of the replicas and passes them on.
 class Discovery {
  public:
   // A file that becomes invalid later is logged, and its replicas stay as they were.
@@ -48,7 +50,7 @@ class Discovery {
   virtual ~Discovery() = default;
 
   // Reads the replicas, files and credentials of other options. Returns the function that puts them in force, which
-  // cannot fail. Errors: a host that cannot be resolved, and an invalid file or key; nothing changes then.
+  // cannot fail. Errors: an invalid URL, file or key; nothing changes then.
   [[nodiscard]] virtual core::Result<std::function<void()>> prepare(const DiscoveryOptions& options) = 0;
 };
 

@@ -26,6 +26,8 @@ constexpr std::string_view kNoEngine =
 constexpr std::string_view kNoMetrics =
     "/metrics contains no metrics of a known engine; the load is estimated from the requests sent to it";
 constexpr std::string_view kAsleep = "the engine is in sleep mode; it receives requests once it is woken up";
+constexpr std::string_view kLastResort =
+    "; it gets requests only while no replica of its model, role and pool is healthy";
 constexpr std::size_t kNamesShown = 5;
 constexpr std::uint32_t kFailuresMax = 2;  // Consecutive failures after which a replica counts as unhealthy.
 
@@ -121,10 +123,10 @@ void HealthChecker::log_changes(const std::map<std::string, Replica>& before) co
 void HealthChecker::update_dispatcher() {
   std::vector<ReplicaEndpoint> endpoints;
   for (const auto& [id, replica] : replicas_)
-    if (!replica.endpoint.model.empty()) endpoints.push_back(replica.endpoint);
+    if (!replica.endpoint.model.empty() && replica.has_address()) endpoints.push_back(replica.endpoint);
   dispatcher_.set_replicas(endpoints, loop_.now());
   for (const auto& [id, replica] : replicas_)
-    if (!replica.healthy) dispatcher_.set_health(id, false, loop_.now());
+    if (!replica.is_healthy()) dispatcher_.set_health(id, replica.health, loop_.now());
   update_counted_models();
 }
 
@@ -143,6 +145,7 @@ void HealthChecker::send(const Replica& replica, const std::string& target, std:
                  } else {
                    ++found->second.address;
                    response.failure = answer.error().message();
+                   response.timed_out = net::is_timeout(answer.error());
                  }
                  done(found->second, response);
                });
@@ -151,7 +154,7 @@ void HealthChecker::send(const Replica& replica, const std::string& target, std:
 // ---- models and health ----------------------------------------------------------------------------------------------
 
 void HealthChecker::request_models(Replica& replica) {
-  if (std::exchange(replica.models_in_flight, true)) return;
+  if (!replica.has_address() || std::exchange(replica.models_in_flight, true)) return;
   send(replica, "/v1/models", {}, kTimeout, [this](Replica& checked, const Response& response) {
     checked.models_in_flight = false;
     take_models(checked, response);
@@ -226,8 +229,9 @@ void HealthChecker::set_models(Replica& replica, const std::vector<ListedModel>&
 void HealthChecker::check_health() {
   for (auto& [id, replica] : replicas_) {
     request_models(replica);
-    if (std::exchange(replica.health_in_flight, true)) continue;
-    send(replica, "/health", {}, kTimeout, [this](Replica& checked, const Response& response) {
+    if (!replica.has_address() || std::exchange(replica.health_in_flight, true)) continue;
+    replica.checked_at = loop_.now();
+    send(replica, "/health", {}, options_.health_timeout, [this](Replica& checked, const Response& response) {
       checked.health_in_flight = false;
       take_health(checked, response);
       update_problems();
@@ -236,20 +240,28 @@ void HealthChecker::check_health() {
 }
 
 void HealthChecker::take_health(Replica& replica, const Response& response) {
-  // A server without this path may still serve.
-  const bool good = response.status == 200 || response.status == 404;
+  // A server without this path may still serve. A busy one answers late, but it answers requests.
+  const bool good = response.status == 200 || response.status == 404 ||
+                    (response.timed_out && dispatcher_.answered_since(replica.endpoint.id, replica.checked_at));
   replica.failures = good ? 0 : replica.failures + 1;
   replica.health_failure = good ? std::string{} : response.failure;
   replica.health_status = response.status;
+  replica.timed_out = !good && response.timed_out;
   update_health(replica);
 }
 
 void HealthChecker::update_health(Replica& replica) {
-  const bool healthy = replica.failures < kFailuresMax && replica.refused_status == 0 && !replica.asleep;
-  if (healthy == std::exchange(replica.healthy, healthy)) return;
-  dispatcher_.set_health(replica.endpoint.id, healthy, loop_.now());
+  using dispatch::ReplicaHealth;
+  const bool refuses = replica.refused_status != 0 || replica.asleep;
+  ReplicaHealth health = refuses ? ReplicaHealth::kUnhealthy : ReplicaHealth::kHealthy;
+  if (!refuses && replica.failures >= kFailuresMax)
+    health = replica.timed_out ? ReplicaHealth::kSlow : ReplicaHealth::kUnhealthy;
+  const bool was_healthy = replica.is_healthy();
+  if (health == std::exchange(replica.health, health)) return;
+  dispatcher_.set_health(replica.endpoint.id, health, loop_.now());
+  if (was_healthy == replica.is_healthy()) return;
   update_counted_models();
-  if (healthy)
+  if (replica.is_healthy())
     log_.write(logging::Event::kReplicaHealthy, {{"replica", replica.endpoint.id}, {"url", replica.endpoint.url}});
   else
     log_.write(logging::Event::kReplicaUnhealthy, {{"replica", replica.endpoint.id},
@@ -277,11 +289,15 @@ void HealthChecker::update_problems() {
     const auto add = [&, &listed = replica, &name = id](std::string_view code, std::string text) {
       problems.push_back({name, listed.endpoint.url, code, std::move(text)});
     };
-    if (replica.refused_status != 0)
+    if (!replica.has_address())
+      add("unreachable", replica.endpoint.unresolved);
+    else if (replica.refused_status != 0)
       add("unauthorized", refusal_of(replica));
     else if (replica.asleep && replica.failures < kFailuresMax)
       add("asleep", std::string{kAsleep});
-    else if (!replica.healthy)
+    else if (replica.health == dispatch::ReplicaHealth::kSlow)
+      add("health_timeout", replica.health_failure + std::string{kLastResort});
+    else if (!replica.is_healthy())
       add(replica.health_status == 0 ? "unreachable" : "unhealthy", replica.health_failure);
     else if (!replica.model_failure.empty())
       add(replica.models_status == 0 ? "unreachable" : "model_unknown", replica.model_failure);
@@ -311,13 +327,14 @@ bool HealthChecker::may_count(const Replica& replica, std::string_view model) {
   const ReplicaEndpoint& endpoint = replica.endpoint;
   const bool serves = endpoint.model == model || std::any_of(endpoint.also.begin(), endpoint.also.end(),
                                                              [&](const auto& also) { return also.name == model; });
-  return serves && replica.counts_prompts && replica.healthy && replica.counts_in_flight < kCountsMax;
+  return serves && replica.counts_prompts && replica.is_healthy() && replica.has_address() &&
+         replica.counts_in_flight < kCountsMax;
 }
 
 void HealthChecker::update_counted_models() {
   std::set<std::string, std::less<>> models;
   for (const auto& [id, replica] : replicas_) {
-    if (!replica.counts_prompts || !replica.healthy || replica.endpoint.model.empty()) continue;
+    if (!replica.counts_prompts || !replica.is_healthy() || replica.endpoint.model.empty()) continue;
     models.insert(replica.endpoint.model);
     for (const dispatch::ServedModel& also : replica.endpoint.also) models.insert(also.name);
   }
@@ -347,8 +364,9 @@ void HealthChecker::count_prompt(std::string_view model, std::string body,
 
 void HealthChecker::scrape() {
   for (auto& [id, replica] : replicas_) {
-    const bool answers = replica.healthy || replica.asleep;
-    if (!answers || loop_.now() < replica.scrape_at || std::exchange(replica.scrape_in_flight, true)) continue;
+    const bool answers = replica.health != dispatch::ReplicaHealth::kUnhealthy || replica.asleep;
+    const bool may = answers && replica.has_address() && loop_.now() >= replica.scrape_at;
+    if (!may || std::exchange(replica.scrape_in_flight, true)) continue;
     send(replica, "/metrics", {}, kTimeout, [this](Replica& checked, const Response& response) {
       checked.scrape_in_flight = false;
       take_metrics(checked, response);

@@ -10,12 +10,12 @@
 #include <string_view>
 #include <vector>
 
+#include "gateway/checked_replica.h"
 #include "gateway/documents.h"
 #include "gateway/replica_client.h"
 #include "gateway/shared_dispatcher.h"
 #include "logging/log.h"
 #include "net/loop.h"
-#include "telemetry/frontend_workers.h"
 
 namespace penstock::gateway {
 
@@ -40,39 +40,13 @@ class HealthChecker {
   bool send_prompt(const std::string& id, std::string_view path, std::string body);
 
  private:
-  struct Replica {
-    ReplicaEndpoint endpoint;
-    std::string configured_model;                      // Empty: the replica names it.
-    std::uint64_t configured_kv_tokens = 0;            // 0: not configured.
-    std::optional<telemetry::FrontendWorkers> behind;  // The workers that a front end reports.
-    std::uint32_t failures = 0;                        // Consecutive failures of health checks.
-    int refused_status = 0;         // 401 or 403: the last list of models was refused; 0: it was not.
-    bool asleep = false;            // Its metrics report that it is in sleep mode.
-    bool healthy = true;            // None of these.
-    std::string health_failure;     // Of the last check; empty if it succeeded.
-    int health_status = 0;          // Of the last check; 0 if the replica did not answer.
-    int models_status = 0;          // Of the last list of models; 0 if the replica did not answer.
-    std::string model_failure;      // Why its model is not known, or not served; empty if it is.
-    std::string telemetry_failure;  // Of the last scrape; empty if it succeeded.
-    bool counts_prompts = true;     // It has not answered /tokenize with 404 or 405.
-    std::uint32_t counts_in_flight = 0;
-    core::Instant listed_at{};  // When it came into the list.
-    bool models_read = false;   // It has answered a request for its models.
-    bool models_in_flight = false, health_in_flight = false, scrape_in_flight = false;
-    std::size_t address = 0;                                     // Increases with each address that did not answer.
-    std::uint64_t prompt_tokens_total = 0, queued_requests = 0;  // From the last scrape.
-    std::uint32_t prompts_in_flight = 0;
-    std::uint32_t telemetry_failures = 0;  // Consecutive ones.
-    bool has_telemetry = false;            // Until the failures were reported.
-    // A replica without metrics is scraped less and less often.
-    core::Duration scrape_pause{};
-    core::Instant scrape_at{};
-  };
+  using Replica = CheckedReplica;
   // A replica's status and body, or the reason why it could not be reached.
   struct Response {
     int status = 0;
     std::string body;
-    std::string failure;  // Empty if the status is 200.
+    std::string failure;     // Empty if the status is 200.
+    bool timed_out = false;  // The replica was reached and did not answer in time.
   };
   using Done = std::function<void(Replica&, const Response&)>;
 

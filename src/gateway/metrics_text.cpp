@@ -188,8 +188,10 @@ void add_queues(telemetry::ExpositionWriter& text, const Overview& overview) {
 }
 
 void add_models(telemetry::ExpositionWriter& text, const Overview& overview) {
-  text.family("penstock_replica_problem", "gauge",
-              "1 while the replica has the problem; with metrics_unavailable it still gets requests");
+  text.family(
+      "penstock_replica_problem", "gauge",
+      "1 while the replica has the problem; with metrics_unavailable, and with health_timeout as a last resort, it "
+      "still gets requests");
   for (const ReplicaProblem& problem : overview.problems)
     text.add(1, {{"replica", problem.replica}, {"code", problem.code}});
   text.family("penstock_model_waiting_requests", "gauge", "requests that wait for capacity of the replicas of a model");

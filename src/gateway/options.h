@@ -71,13 +71,15 @@ struct GatewayOptions : ReloadableOptions {
   core::Duration ping_interval = std::chrono::seconds{10};  // Time between two checks for due pings.
   bool hot_prefixes = true;  // Texts of prefixes that many requests share are kept for new replicas.
   core::Duration health_interval = std::chrono::seconds{2};
+  core::Duration health_timeout = std::chrono::seconds{2};  // Tests shorten it.
   core::Duration scrape_interval = std::chrono::seconds{1};
 };
 
 // A replica as discovery reports it.
 struct ReplicaEndpoint : dispatch::ReplicaSpec {
   std::string url;                                        // Also its id if no other is given: "http://10.0.0.7:8000".
-  std::vector<net::Address> addresses;                    // Resolved addresses of its host.
+  std::vector<net::Address> addresses;                    // Of its host; empty: it has none yet, and gets no requests.
+  std::string unresolved{};                               // Why it has no address; empty if it has one.
   std::shared_ptr<const net::Credentials> credentials{};  // Null: none, and no https.
   std::uint32_t configured_workers = 0;                   // 0: the replica reports them, or is one engine.
   std::string kv_events{}, kv_events_replay{};            // ZeroMQ endpoints of its KV events; empty: none.

@@ -79,9 +79,9 @@ void SharedDispatcher::answered(Ticket ticket, core::Instant now) {
   dispatcher_.answered(ticket, now);
 }
 
-void SharedDispatcher::report_progress(std::span<const dispatch::Progress> streams) {
+void SharedDispatcher::report_progress(std::span<const dispatch::Progress> streams, core::Instant now) {
   const std::scoped_lock lock{mutex_};
-  dispatcher_.report_progress(streams);
+  dispatcher_.report_progress(streams, now);
 }
 
 void SharedDispatcher::ended(Ticket ticket, const dispatch::RequestOutcome& outcome, core::Instant now) {
@@ -145,9 +145,15 @@ void SharedDispatcher::set_models_complete(bool complete) {
   models_were_complete_ = models_were_complete_ || complete;
 }
 
-void SharedDispatcher::set_health(std::string_view id, bool healthy, core::Instant now) {
+void SharedDispatcher::set_health(std::string_view id, dispatch::ReplicaHealth health, core::Instant now) {
   const std::scoped_lock lock{mutex_};
-  if (const auto slot = dispatcher_.slot_of(id)) dispatcher_.set_health(*slot, healthy, now);
+  if (const auto slot = dispatcher_.slot_of(id)) dispatcher_.set_health(*slot, health, now);
+}
+
+bool SharedDispatcher::answered_since(std::string_view id, core::Instant time) const {
+  const std::scoped_lock lock{mutex_};
+  const auto slot = dispatcher_.slot_of(id);
+  return slot && dispatcher_.answered_at(*slot) >= time;
 }
 
 void SharedDispatcher::set_problems(std::vector<ReplicaProblem> problems) {

@@ -72,7 +72,7 @@ class SharedDispatcher {
   [[nodiscard]] bool may_retry(dispatch::Ticket ticket, core::Instant now);
   [[nodiscard]] std::optional<RoutedGrant> route_decode(dispatch::Ticket ticket, core::Instant now);
   void answered(dispatch::Ticket ticket, core::Instant now);
-  void report_progress(std::span<const dispatch::Progress> streams);
+  void report_progress(std::span<const dispatch::Progress> streams, core::Instant now);
   void ended(dispatch::Ticket ticket, const dispatch::RequestOutcome& outcome, core::Instant now);
   // Only within GrantListener::deliver(), which holds the lock.
   [[nodiscard]] RoutedGrant routed(const dispatch::Grant& grant) const;
@@ -84,7 +84,9 @@ class SharedDispatcher {
   void set_replicas(const std::vector<ReplicaEndpoint>& replicas, core::Instant now);  // The models must be known.
   // See dispatch::Dispatcher. The gateway is ready once this was true.
   void set_models_complete(bool complete);
-  void set_health(std::string_view id, bool healthy, core::Instant now);
+  void set_health(std::string_view id, dispatch::ReplicaHealth health, core::Instant now);
+  // Returns true if a part of an answer to a request came from the replica since then.
+  [[nodiscard]] bool answered_since(std::string_view id, core::Instant time) const;
   void set_problems(std::vector<ReplicaProblem> problems);
   // A replica answered a request with 401 or 403.
   void credentials_refused(std::string_view id);

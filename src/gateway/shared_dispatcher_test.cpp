@@ -83,12 +83,12 @@ TEST_F(SharedDispatcherTest, TheSameNameAtAnotherUrlIsAnotherReplica) {
 TEST_F(SharedDispatcherTest, ANewAddressOfTheSameUrlIsTheSameReplica) {
   dispatcher.set_replicas({replica_at("http://127.0.0.1:9")}, kNow);
   const RoutedArrival before = arrive();
-  dispatcher.set_health("r1", false, kNow);
+  dispatcher.set_health("r1", dispatch::ReplicaHealth::kUnhealthy, kNow);
   ReplicaEndpoint moved = replica_at("http://127.0.0.1:9");
   moved.addresses = {*net::Address::parse("127.0.0.2", 9)};
   dispatcher.set_replicas({moved}, kNow);
   EXPECT_FALSE(dispatcher.ready(kNow)) << "it is as unhealthy as before";
-  dispatcher.set_health("r1", true, kNow);
+  dispatcher.set_health("r1", dispatch::ReplicaHealth::kHealthy, kNow);
   const RoutedArrival after = arrive();
   ASSERT_TRUE(before.grant && after.grant);
   EXPECT_EQ(after.grant->slot, before.grant->slot);

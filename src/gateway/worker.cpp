@@ -127,7 +127,7 @@ void Worker::visit_requests() {
     handler->release_body();
     if (const auto grown = handler->progress()) progress_.push_back(*grown);
   }
-  if (!progress_.empty()) context_.dispatcher.report_progress(progress_);
+  if (!progress_.empty()) context_.dispatcher.report_progress(progress_, context_.loop.now());
 }
 
 RequestHandler& Worker::take_handler() {

@@ -48,6 +48,12 @@ constexpr std::array kEvents = {
               "A list of replicas could not be read; the last good one stays in use."},
     EventInfo{Event::kReplicaDuplicate, kWarning, "replica_duplicate", "gateway", "replica url",
               "Two entries have one id or URL; the later one is ignored."},
+    EventInfo{Event::kHostResolved, kInfo, "host_resolved", "gateway", "host addresses",
+              "The host name of replicas has these addresses now. Requests in flight at other addresses continue."},
+    EventInfo{
+        Event::kHostUnresolved, kWarning, "host_unresolved", "gateway", "host cause",
+        "The host name of replicas cannot be resolved; it is looked up again, and known addresses stay in use. Once "
+        "for each cause."},
     EventInfo{Event::kReplicaAdded, kInfo, "replica_added", "gateway", "replica url model pool role phase",
               "A replica was added to the list."},
     EventInfo{Event::kReplicaRemoved, kInfo, "replica_removed", "gateway", "replica url",
@@ -55,7 +61,8 @@ constexpr std::array kEvents = {
     EventInfo{Event::kReplicaPhase, kInfo, "replica_phase", "gateway", "replica from to",
               "A replica changed between warming, serving and draining in the list."},
     EventInfo{Event::kReplicaUnhealthy, kWarning, "replica_unhealthy", "gateway", "replica url cause failures",
-              "Health checks of a replica fail; it gets no new requests."},
+              "Health checks of a replica fail; it gets no new requests. If they only time out, it still gets requests "
+              "while no replica of its model, role and pool is healthy."},
     EventInfo{Event::kReplicaHealthy, kInfo, "replica_healthy", "gateway", "replica url",
               "Health checks of a replica succeed again."},
     EventInfo{Event::kReplicaModelUnknown, kWarning, "replica_model_unknown", "gateway", "replica url cause",

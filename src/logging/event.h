@@ -32,6 +32,8 @@ enum class Event : std::uint8_t {
   kReplicasReloaded,
   kReplicasReloadFailed,
   kReplicaDuplicate,
+  kHostResolved,
+  kHostUnresolved,
   kReplicaAdded,
   kReplicaRemoved,
   kReplicaPhase,

@@ -55,6 +55,8 @@ class Fetching final : public ResponseListener {
 
 }  // namespace
 
+bool is_timeout(const core::Error& error) { return error.what.starts_with(to_string(ClientFault::kTimeout)); }
+
 std::string head_of(const FetchRequest& request) {
   std::string head = fmt::format("{} {} HTTP/1.1\r\nHost: {}\r\n", request.method, request.target, request.host_field);
   for (const Field& field : request.fields)

@@ -5,8 +5,10 @@ namespace penstock::simulation {
 
 namespace {
 
-// The gateway checks every 2 s, waits 2 s for an answer, and takes a replica out after two failures.
+// The gateway checks every 2 s, waits 2 s for an answer, and takes a replica out after two failures unless no
+// other is left.
 constexpr core::Duration kHangNoticedAfter = std::chrono::seconds{6};
+constexpr auto kHealthy = dispatch::ReplicaHealth::kHealthy, kSlow = dispatch::ReplicaHealth::kSlow;
 
 }  // namespace
 
@@ -67,7 +69,7 @@ void World::check_health(std::uint32_t id) {
   const bool healthy = !replica.is_hung(now) || now - replica.hung_since < kHangNoticedAfter;
   if (healthy == replica.healthy) return;
   replica.healthy = healthy;
-  if (replica.listed) dispatcher_->set_health(replica.slot, healthy, now);
+  if (replica.listed) dispatcher_->set_health(replica.slot, healthy ? kHealthy : kSlow, now);
   if (healthy)
     requests_.replica_admitted();
   else  // The fleet is looked at again when the replica may be replaced.
@@ -95,7 +97,7 @@ void World::restart_gateway(const FaultEvent& event) {
     for (const std::uint32_t id : pool.replicas) {
       Replica& replica = fleet_.replica(id);
       replica.reported_idle = false;
-      if (replica.is_in_use() && !replica.healthy) dispatcher_->set_health(replica.slot, false, timeline_.now);
+      if (replica.is_in_use() && !replica.healthy) dispatcher_->set_health(replica.slot, kSlow, timeline_.now);
     }
   }
   if (event.length == core::Duration{}) requests_.gateway_started();

@@ -167,7 +167,7 @@ class OperateTest(unittest.TestCase):
                "tenants[1]: the name 'shop' is used twice": {"more": ", {name: shop, keys: [sk-other]}"},
                "an API key is given twice": {"more": ", {name: other, keys: [sk-new]}"},
                "cannot be opened": {"more": ", {name: other, key_files: [/nowhere/key]}"},
-               "nowhere.invalid": {"url": "http://nowhere.invalid:1"}}
+               "it has a query": {"url": "http://nowhere.invalid:1/?x=1"}}
         for number, (message, values) in enumerate(bad.items(), 1):
             self.write("p.yaml", self.config(**{"url": engine.url, "key": "sk-new", **values}))
             self.reload(gateway, "config_reload_failed")

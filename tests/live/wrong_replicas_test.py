@@ -3,6 +3,8 @@
 
 import http.server
 import json
+import pathlib
+import tempfile
 import threading
 import unittest
 
@@ -91,6 +93,26 @@ class WrongReplicas(unittest.TestCase):
                 until("further answers", lambda: server.asked["/v1/models"] > asked + 3)
                 self.assert_named_once(self.gateway, "replica_model_unknown", server.url, "correct the URL")
                 self.assertEqual([each["url"] for each in self.planner.pool()["replicas"]], [self.engine.url])
+
+    def test_a_host_name_without_an_address_does_not_keep_others_from_serving(self):
+        url = "http://no-such-host.invalid:8000"
+        with self.subTest("in the configuration"):
+            self.open({"url": url})
+            problem = until("the problem", lambda: self.problem(url))
+            self.assertEqual(problem["code"], "unreachable")
+            self.assertIn("no-such-host.invalid: the name has no address", problem["text"])
+            self.assertEqual(complete(self.gateway.port, 2)[0], 200)
+            self.assert_shown(url, "unreachable")
+            self.assertIn(" host_unresolved host=no-such-host.invalid ", self.gateway.log())
+        with self.subTest("in a file"):
+            folder = tempfile.TemporaryDirectory()
+            self.addCleanup(folder.cleanup)
+            file = pathlib.Path(folder.name, "replicas.json")
+            file.write_text(json.dumps({"version": 1, "replicas": [{"id": "a", "url": self.engine.url}, {"id": "b", "url": url}]}))
+            self.gateway = Gateway(self, "--replicas-file", str(file)).ready()
+            until("the problem", lambda: self.problem(url))
+            self.assertEqual(complete(self.gateway.port, 2)[0], 200)
+            self.assertNotIn("replicas_reload_failed", self.gateway.log())
 
     def test_a_replica_of_another_model_is_left_out(self):
         other = Engine(self, "--speed", "50", "--model-name", "other", name="other")
