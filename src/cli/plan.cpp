@@ -458,6 +458,7 @@ int run_planner(const Arguments& arguments) {
       });
   };
   reloader.reloads(deployments, budget.get(), board.get());
+  reloader.watch(loop);
   const net::Loop::Timer annotations = loop.every(kAnnotations, [&] { reloader.follow_annotations(); });
   if (const int code = print(
           fmt::format("planner ready, {} {}, {}\n", acts ? "acting on" : "observing", host_name(plan.engines), where));
