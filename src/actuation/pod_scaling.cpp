@@ -36,7 +36,7 @@ class Scaler {
 
   PodAdvance run() {
     if (is_held_by_others()) {
-      mark({});
+      if (!state_.is_held_by_planner) mark({});
       return std::move(result_);
     }
     if (wanted_ >= seen_.replicas) {
@@ -49,6 +49,7 @@ class Scaler {
       mark({});
       return std::move(result_);
     }
+    if (has_unknown_pods()) return std::move(result_);
     shrink();
     return std::move(result_);
   }
@@ -62,6 +63,7 @@ class Scaler {
     if (!seen_.autoscaler.empty()) {
       state_.known = seen_.replicas;
       state_.held_until.reset();
+      state_.is_held_by_planner = false;
       hold(HoldCause::kAutoscaler, seen_.autoscaler,
            fmt::format("{} has the same target; remove it, or run the planner with --mode observe", seen_.autoscaler));
       return true;
@@ -69,30 +71,73 @@ class Scaler {
     if (std::exchange(state_.known, seen_.replicas).value_or(seen_.replicas) != seen_.replicas && !seen_.is_own_write) {
       state_.held_until = now_ + limits_.manual_hold;
       state_.held_by = seen_.writer.empty() ? "an unknown client" : seen_.writer;
+      state_.is_held_by_planner = seen_.is_planner;
     }
     if (!state_.held_until) return false;
     if (now_ >= *state_.held_until) {
       state_.held_until.reset();
+      state_.is_held_by_planner = false;
       return false;
     }
+    const char* hint = state_.is_held_by_planner ? "; end one of the two, or give both --leader-election" : "";
     hold(HoldCause::kManual, state_.held_by,
-         fmt::format("{} set {} replicas; the planner goes on from there after {:.0f} s without another change",
-                     state_.held_by, seen_.replicas, core::to_seconds(limits_.manual_hold)));
+         fmt::format("{} set {} replicas; the planner goes on from there after {:.0f} s without another change{}",
+                     state_.held_by, seen_.replicas, core::to_seconds(limits_.manual_hold), hint));
     return true;
   }
 
+  // One pod that cannot start on its node says nothing about those on other nodes while others of its revision are
+  // Ready; several of them do, until a later one is Ready.
   void grow() {
+    std::set<std::string> revisions;  // Of Ready pods.
+    const PodSeen* cause = nullptr;
+    std::int64_t first_s = INT64_MAX, last_ready_s = INT64_MIN;
+    std::size_t blocked = 0;
+    for (const PodSeen& pod : seen_.pods) {
+      if (!pod.is_ready) continue;
+      revisions.insert(pod.revision);
+      last_ready_s = std::max(last_ready_s, pod.created_s);
+    }
     for (const PodSeen& pod : seen_.pods) {
       if (pod.blocked_by.empty() || now_ - pod.blocked_since < limits_.pending_timeout) continue;
-      return hold(HoldCause::kBlocked, pod.name,
-                  fmt::format("{} cannot start, and no more replicas are asked for: {}", pod.name, pod.blocked_by));
+      if (!pod.is_scheduled || !revisions.contains(pod.revision)) return hold_growth(pod);
+      if (cause == nullptr) cause = &pod;
+      first_s = std::min(first_s, pod.created_s);
+      ++blocked;
     }
+    if (blocked > 1 && last_ready_s <= first_s) return hold_growth(*cause);
     result_.steps.push_back({PodStepKind::kScale, {}, wanted_});
+  }
+
+  void hold_growth(const PodSeen& pod) {
+    hold(HoldCause::kBlocked, pod.name,
+         fmt::format("{} cannot start, and no more replicas are asked for: {}", pod.name, pod.blocked_by));
   }
 
   bool has_rollout() const {
     return std::any_of(seen_.pods.begin(), seen_.pods.end(),
                        [this](const PodSeen& pod) { return pod.revision != seen_.pods.front().revision; });
+  }
+
+  // Pods that the watch has not brought yet may have open requests, and marks would go to the wrong ones.
+  bool has_unknown_pods() {
+    const auto active = static_cast<std::uint32_t>(seen_.pods.size());
+    const std::uint32_t known = seen_.is_ordered ? active + seen_.leaving : active;
+    const std::uint32_t exist = std::min(seen_.existing.value_or(0), seen_.replicas);
+    const bool has_some = exist > known || (active < seen_.replicas && seen_.unlisted > 0);
+    if (!has_some) {
+      state_.unknown_since.reset();
+      return false;
+    }
+    // A pod that was made right now is known a moment later.
+    if (!state_.unknown_since) state_.unknown_since = now_;
+    if (now_ - *state_.unknown_since < limits_.unknown_age) return true;
+    hold(HoldCause::kNoData, {},
+         exist > known ? fmt::format("{} of {} replicas that exist are known; nothing shrinks", known, exist)
+                       : fmt::format("the gateway routes to {} that the API server has not reported; nothing shrinks",
+                                     seen_.unlisted == 1 ? "a pod" : "pods"));
+    mark({});
+    return true;
   }
 
   static bool goes_before(const PodSeen& left, const PodSeen& right) {
@@ -107,9 +152,11 @@ class Scaler {
   void shrink() {
     if (seen_.is_ordered) return shrink_ordered();
     const auto active = static_cast<std::uint32_t>(seen_.pods.size());
-    const std::uint32_t surplus = seen_.replicas - wanted_;
+    // Pods beyond the number of replicas, which are about to be deleted, are victims, too.
+    const std::uint32_t surplus = std::max(active, seen_.replicas) - wanted_;
     // Replicas that have no pod yet go without a victim.
-    const std::uint32_t absent = seen_.replicas > active ? seen_.replicas - active : 0;
+    const std::uint32_t exist = std::max(active, seen_.existing.value_or(0));
+    const std::uint32_t absent = seen_.replicas > exist ? seen_.replicas - exist : 0;
     const std::uint32_t victims = std::min(active, surplus - std::min(surplus, absent));
     std::vector<const PodSeen*> order = all_pods();
     std::sort(order.begin(), order.end(),
@@ -117,7 +164,6 @@ class Scaler {
     order.resize(victims);
     mark({order.begin(), order.end()});
     if (absent > 0) return scale(std::min(surplus, absent), false);
-    // Pods beyond the number of replicas are about to be deleted.
     if (active > seen_.replicas) return;
     for (const PodSeen* pod : order)
       if (is_idle(*pod) && pod->is_scheduled && pod->deletion_cost != kDrainedCost)
@@ -290,6 +336,7 @@ PodAdvance advance(PodScaling& state, std::optional<std::uint32_t> wanted, const
   if (!wanted) {
     state.known = seen.replicas;
     state.held_until.reset();
+    state.is_held_by_planner = false;
     return {};
   }
   return Scaler{state, *wanted, seen, limits, now}.run();

@@ -44,7 +44,12 @@ struct TargetSeen {
   // What is not known, or stale, of all that follows; empty: nothing.
   std::string missing;
   std::uint32_t replicas = 0;  // Asked for.
-  bool is_own_write = false;   // Penstock set `replicas`.
+  // Replicas that exist, as the controller of the target counts them; empty: it does not.
+  std::optional<std::uint32_t> existing;
+  std::uint32_t leaving = 0;   // Known replicas that are not in `pods`, because they terminate or have ended.
+  std::uint32_t unlisted = 0;  // Replicas of the target to which the gateway routes, and whose pods are not known.
+  bool is_own_write = false;   // This planner, or one before it under the same Lease, set `replicas`.
+  bool is_planner = false;     // Another planner, which runs beside this one, set it.
   std::string writer;          // The client that set it otherwise; empty: unknown.
   std::string autoscaler;      // Another autoscaler with the same target; empty: none.
   bool is_ordered = false;     // The pods with the highest ordinals go first.
@@ -63,6 +68,8 @@ struct PodLimits {
   core::Duration mark_delay = std::chrono::seconds{1};
   // A report of the gateway that is older says nothing about the present.
   core::Duration gateway_age = std::chrono::seconds{5};
+  // Time for which pods that exist may be unknown before that is reported.
+  core::Duration unknown_age = std::chrono::seconds{5};
 };
 
 enum class HoldCause : std::uint8_t {
@@ -108,6 +115,8 @@ struct PodScaling {
   std::optional<std::uint32_t> known;  // Replicas that the planner set, found at its start, or adopted.
   std::optional<core::Instant> held_until;
   std::string held_by;
+  bool is_held_by_planner = false;
+  std::optional<core::Instant> unknown_since;          // Pods exist that are not known.
   std::map<std::string, core::Instant> quiet_since;    // Marked pods without open requests at the gateway.
   std::map<std::string, std::string> budget_versions;  // Of budgets when pods were last taken from them.
 };
@@ -119,11 +128,13 @@ struct PodAdvance {
 
 // `wanted`: empty while nothing is decided, or another planner leads: nothing is done then. Rules:
 // - Without data, and while another autoscaler has the same target, nothing is done. After a change by another client
-//   nothing is done for `manual_hold`; then the planner goes on from that number.
-// - Up: marked pods are needed again first. Then replicas are asked for, unless pods have been unable to start for
-//   `pending_timeout`.
+//   nothing is done for `manual_hold`; then the planner goes on from that number. The marks of another planner stay.
+// - Up: marked pods are needed again first. Then replicas are asked for, unless for `pending_timeout` a pod has been
+//   without a node, or unable to start although no other of its revision is Ready, or at least two pods with a node
+//   have been unable to start and no pod that was created after the first of them is Ready.
 // - Down: pods without a node go first, then those that are not ready, then those with the fewest open requests; of
-//   ordered targets always the highest ordinals, with or without a pod. Pods with a node are marked first. The number
+//   ordered targets always the highest ordinals, with or without a pod. Pods with a node are marked first. While pods
+//   exist that are not known, nothing shrinks: they may serve. The number
 //   of replicas shrinks only by pods that Kubernetes deletes next and on which nothing is open: the gateway does not
 //   route to them and awaits nothing there, and the engine, read after that, has nothing open. While the gateway does
 //   not answer no pod is marked, and a Ready pod that it does not list is not marked either.

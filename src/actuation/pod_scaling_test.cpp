@@ -233,7 +233,49 @@ TEST_F(PodScalingTest, ReplicasWithoutAPodGoWithoutAVictim) {
   EXPECT_EQ(steps(4), (std::vector<PodStep>{{Kind::kScale, {}, 4}}));
   seen.replicas = 3;
   drain(seen.pods[0]);
-  EXPECT_TRUE(steps(2).empty()) << "Kubernetes is about to delete a pod";
+  EXPECT_EQ(steps(2), (std::vector<PodStep>{{Kind::kMark, "d-1"}})) << "Kubernetes is about to delete a pod";
+}
+
+TEST_F(PodScalingTest, PodsThatExistAndAreNotKnownDoNotLetThePoolShrink) {
+  seen.replicas = 7;  // The watch has not brought the last three.
+  seen.existing = 7;
+  for (const bool is_ordered : {false, true}) {
+    seen.is_ordered = is_ordered;
+    EXPECT_TRUE(steps(4).empty());
+    EXPECT_TRUE(steps(3).empty()) << "the unknown ones may be those that are needed least";
+    EXPECT_EQ(cause(4), HoldCause::kNone) << "pods that were made right now are known a moment later";
+    pass(5s);
+    EXPECT_TRUE(steps(4).empty());
+    EXPECT_EQ(step(4).hold.cause, HoldCause::kNoData);
+    EXPECT_EQ(step(4).hold.text, "4 of 7 replicas that exist are known; nothing shrinks");
+    EXPECT_EQ(steps(8), (std::vector<PodStep>{{Kind::kScale, {}, 8}}));
+    seen.existing = 4;
+    EXPECT_EQ(steps(4), (std::vector<PodStep>{{Kind::kScale, {}, 4}})) << "the others were never made";
+    seen.existing = 7;
+  }
+  seen.existing = 5;
+  seen.leaving = 1;
+  EXPECT_EQ(steps(4), (std::vector<PodStep>{{Kind::kScale, {}, 4}})) << "of an ordered target they terminate";
+}
+
+TEST_F(PodScalingTest, PodsThatOnlyTheGatewayKnowsDoNotLetThePoolShrink) {
+  seen.replicas = 6;
+  seen.unlisted = 2;
+  EXPECT_TRUE(steps(4).empty());
+  pass(5s);
+  EXPECT_TRUE(steps(3).empty());
+  EXPECT_EQ(cause(4), HoldCause::kNoData);
+  seen.unlisted = 0;
+  EXPECT_EQ(steps(4), (std::vector<PodStep>{{Kind::kScale, {}, 4}}));
+}
+
+TEST_F(PodScalingTest, ThePodsThatGoNextKeepTheirMarksWhileTheControllerDeletesOthers) {
+  drain(seen.pods[1]);
+  mark(seen.pods[0]);
+  seen.replicas = 3;
+  EXPECT_TRUE(steps(2).empty()) << "d-0 has to go after d-1";
+  EXPECT_EQ(steps(1), (std::vector<PodStep>{{Kind::kMark, "d-2"}}));
+  EXPECT_EQ(steps(3), (std::vector<PodStep>{{Kind::kUnmark, "d-0"}}));
 }
 
 TEST_F(PodScalingTest, PodsKeepTheirMarksUntilASlowControllerDeletesThem) {
@@ -263,6 +305,45 @@ TEST_F(PodScalingTest, AfterPendingTimeoutNoMoreAreAskedFor) {
   EXPECT_EQ(hold.cause, HoldCause::kBlocked);
   EXPECT_NE(hold.text.find("Insufficient nvidia.com/gpu"), std::string::npos);
   EXPECT_EQ(steps(3), (std::vector<PodStep>{{Kind::kScale, {}, 3}})) << "falling demand cancels it";
+}
+
+TEST_F(PodScalingTest, APodThatCannotStartOnItsNodeStopsTheGrowthOnlyIfOthersCannotEither) {
+  const auto block = [&](PodSeen& pod) {
+    pod.is_ready = false;
+    pod.blocked_by = "CrashLoopBackOff";
+    pod.blocked_since = now;
+  };
+  block(seen.pods[2]);
+  pass(5min);
+  EXPECT_EQ(steps(6), (std::vector<PodStep>{{Kind::kScale, {}, 6}}));
+  seen.pods[3].is_ready = false;
+  EXPECT_EQ(steps(6).size(), 1U) << "it may still start";
+  block(seen.pods[3]);
+  pass(5min);
+  EXPECT_EQ(cause(6), HoldCause::kBlocked);
+  EXPECT_EQ(step(6).hold.by, "d-2");
+  PodSeen later = seen.pods[0];
+  later.name = "d-9";
+  later.created_s = 2000;
+  seen.pods.push_back(later);
+  EXPECT_EQ(steps(6).size(), 1U) << "a pod that was created later is Ready";
+  seen.pods[3].revision = "new";
+  EXPECT_EQ(step(6).hold.by, "d-3") << "no pod of its revision is Ready";
+}
+
+TEST_F(PodScalingTest, TheMarksOfAnotherPlannerStay) {
+  EXPECT_TRUE(steps(4).empty());
+  mark(seen.pods[0]);
+  seen.replicas = 3;
+  seen.is_own_write = false;
+  seen.is_planner = true;
+  seen.writer = "another planner";
+  EXPECT_TRUE(steps(5).empty());
+  EXPECT_EQ(step(5).hold.cause, HoldCause::kManual);
+  EXPECT_NE(step(5).hold.text.find("another planner set 3 replicas"), std::string::npos);
+  EXPECT_NE(step(5).hold.text.find("--leader-election"), std::string::npos);
+  pass(limits.manual_hold);
+  EXPECT_EQ(steps(5).back(), (PodStep{Kind::kScale, {}, 5}));
 }
 
 TEST_F(PodScalingTest, AChangeByAnotherClientHoldsAndIsThenAdopted) {

@@ -267,17 +267,15 @@ deployment::PlannerManifest planner_manifest(const ManifestOptions& flags, const
     planner.access = deployment::scaling_access(pods.empty() ? flags.in_namespace : pods, resources);
     for (const char* argument : {"--engines", "kubernetes"}) planner.arguments.emplace_back(argument);
   }
-  if (planner.replicas > 1) {
-    std::vector<std::string> states;
-    for (const configuration::DeploymentSetup& each : made.deployments)
-      states.push_back(planner.name + deployment::kStateSuffix + "-" + each.name);
-    if (states.empty()) states.push_back(planner.name + deployment::kStateSuffix);
-    // The targets may be in the same namespace, and one rule for Events is enough.
-    for (const std::string& state : states)
-      for (deployment::AccessRule& rule : deployment::leader_election_access(planner.in_namespace, planner.name, state))
-        if (std::find(planner.access.begin(), planner.access.end(), rule) == planner.access.end())
-          planner.access.push_back(std::move(rule));
-  }
+  std::vector<std::string> states;
+  for (const configuration::DeploymentSetup& each : made.deployments)
+    states.push_back(planner.name + deployment::kStateSuffix + "-" + each.name);
+  if (states.empty()) states.push_back(planner.name + deployment::kStateSuffix);
+  // The targets may be in the same namespace, and one rule for Events is enough.
+  for (const std::string& state : states)
+    for (deployment::AccessRule& rule : deployment::leader_election_access(planner.in_namespace, planner.name, state))
+      if (std::find(planner.access.begin(), planner.access.end(), rule) == planner.access.end())
+        planner.access.push_back(std::move(rule));
   if (!made.gateway.admin.tls_certificate.empty())
     reading.report("gateway.admin_tls.certificate", "a planner verifies it for an address, which a Service changes",
                    "use gateway.admin_token_file instead");
@@ -294,13 +292,19 @@ deployment::PlannerManifest planner_manifest(const ManifestOptions& flags, const
   return planner;
 }
 
-// Prints what the manifests cannot contain: the Secret.
-std::string header_of(const deployment::ProgramManifest& program, const std::string& file, bool is_gateway) {
+// Prints what the manifests cannot contain: the Secret, and what the pods of an autoscaler need.
+std::string header_of(const deployment::ProgramManifest& program, const std::string& file, bool is_gateway,
+                      Autoscaler autoscaler) {
   std::string text = fmt::format("# Written by `penstock manifests {}` from {}.\n", is_gateway ? "gateway" : "planner",
                                  report::printable(file));
   if (program.mounts_secrets || !program.variables.empty())
     text +=
         fmt::format("# The Secret {}-secrets must exist in the namespace {}.\n", program.name, program.in_namespace);
+  if (autoscaler != Autoscaler::kNone)
+    text +=
+        "# Penstock does not drain pods that this autoscaler takes away: give them a preStop hook, engines a drain of\n"
+        "# their own (vLLM: --shutdown-timeout), and a terminationGracePeriodSeconds that is longer than both.\n"
+        "# See docs/keda.md.\n";
   return text;
 }
 
@@ -345,7 +349,7 @@ int write_manifests(const Arguments& arguments) {
   std::string header;
   std::vector<nlohmann::ordered_json> objects;
   const auto finish = [&](const auto& manifest) {
-    header = header_of(manifest, source.file, is_gateway);
+    header = header_of(manifest, source.file, is_gateway, flags.autoscaler);
     objects = manifests_of(manifest);
   };
   if (is_gateway)

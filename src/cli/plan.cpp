@@ -322,6 +322,7 @@ int run_planner(const Arguments& arguments) {
     leadership = *std::move(election);
   }
   const auto leads = [&] { return leadership == nullptr || leadership->may_act(); };
+  const std::function<bool()> may_write = leadership == nullptr ? std::function<bool()>{} : leads;
 
   std::unique_ptr<controller::LocalFleet> engines;
   // Its daemons use all that is declared before.
@@ -358,7 +359,7 @@ int run_planner(const Arguments& arguments) {
       if (!watch) return report_input_error(watch.error());
       auto opened = kubernetes
                         ? open_kubernetes_fleet(plan, deployment.made, deployment.run, *std::move(watch), loop, client,
-                                                log, *events, leads)
+                                                log, *events, may_write)
                         : open_observed_fleet(deployment.made, deployment.run, *std::move(watch), loop, client, log);
       if (!opened) return report_input_error(opened.error());
       deployment.fleet = *std::move(opened);
@@ -458,6 +459,7 @@ int run_planner(const Arguments& arguments) {
       });
   };
   reloader.reloads(deployments, budget.get(), board.get());
+  reloader.watch(loop);
   const net::Loop::Timer annotations = loop.every(kAnnotations, [&] { reloader.follow_annotations(); });
   if (const int code = print(
           fmt::format("planner ready, {} {}, {}\n", acts ? "acting on" : "observing", host_name(plan.engines), where));

@@ -17,7 +17,8 @@
 namespace penstock::cli {
 
 // Each pool needs a target. The namespace, the port of the engines and the kubeconfig are those by which the gateway
-// finds its pods (gateway.kubernetes); --kubeconfig goes first. Nothing is changed while `may_act` returns false.
+// finds its pods (gateway.kubernetes); --kubeconfig goes first. Nothing is changed while `may_act` returns false; it is
+// empty without leader election.
 [[nodiscard]] core::Result<std::unique_ptr<controller::Fleet>> open_kubernetes_fleet(
     const PlanOptions& plan, const configuration::Configuration& made, const simulation::RunOptions& run,
     controller::EngineWatchOptions watch, net::Loop& loop, net::Client& client, logging::Log& log,

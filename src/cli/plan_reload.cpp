@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <utility>
 
 #include "cli/gateway_setup.h"
@@ -16,6 +17,8 @@ namespace {
 // The options that a planner has. Those of replicas are the gateway's; the planner only reads their credentials.
 constexpr std::array<std::string_view, 8> kGroups = {"Fleet",    "Engine",      "Planner",    "SLO",
                                                      "Capacity", "Deployments", "Prometheus", "Log"};
+
+constexpr core::Duration kFilesInterval = std::chrono::milliseconds{250};
 
 // The values that a reload puts in force: those of rows that are marked as reloadable. A setup is that of one
 // deployment, or what all share.
@@ -42,6 +45,7 @@ void copy_reloadable(const configuration::Configuration& from, configuration::Co
   copy_reloadable_of(from, to);
   to.gateway.discovery.replicas = from.gateway.discovery.replicas;
   to.gateway.discovery.credentials = from.gateway.discovery.credentials;
+  to.gateway.watch = from.gateway.watch;
   to.log.level = from.log.level;
   const bool are_same = std::equal(from.deployments.begin(), from.deployments.end(), to.deployments.begin(),
                                    to.deployments.end(), [](const auto& a, const auto& b) { return a.name == b.name; });
@@ -132,9 +136,25 @@ void PlannerReloader::reloads(const std::vector<PlannedDeployment>& deployments,
   if (started_) read_given(*started_);
 }
 
+void PlannerReloader::follow_files() {
+  configuration::GatewaySetup watched;  // Of the gateway's section, a planner reads the credentials of replicas.
+  watched.admin = plan_.access;
+  watched.discovery = current_.made.gateway.discovery;
+  stamps_.follow(watched_files(parsed_.value_of("--config"), watched));
+}
+
+void PlannerReloader::watch(net::Loop& loop) {
+  follow_files();
+  loop.every(kFilesInterval, [this] {
+    if (current_.made.gateway.watch && stamps_.changed()) reload();
+  });
+}
+
 void PlannerReloader::reload() {
+  stamps_.accept();  // Before the files are read: a later change is noticed.
   if (const options::Problems problems = apply(); !problems.empty())
-    log_problems(log_, parsed_.value_of("--config"), problems);
+    return log_problems(log_, parsed_.value_of("--config"), problems);
+  follow_files();
 }
 
 options::Problems PlannerReloader::apply() {

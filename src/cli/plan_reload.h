@@ -1,4 +1,4 @@
-// Reads the configuration of a running planner again, after SIGHUP.
+// Reads the configuration of a running planner again, after SIGHUP or when one of its files changes.
 #pragma once
 
 #include <cstddef>
@@ -13,12 +13,14 @@
 #include "cli/plan_deployments.h"
 #include "cli/plan_setup.h"
 #include "cli/reload.h"
+#include "connect/file_stamps.h"
 #include "connect/kubernetes/variant_annotations.h"
 #include "controller/annotated_pools.h"
 #include "controller/planner_daemon.h"
 #include "dashboard/dashboard.h"
 #include "logging/logger.h"
 #include "net/credentials.h"
+#include "net/loop.h"
 #include "options/reading.h"
 
 namespace penstock::cli {
@@ -40,6 +42,8 @@ class PlannerReloader {
     credentials_.push_back(std::move(credentials));
   }
   void reload();
+  // Reads the files again whenever one of them changes, unless gateway.watch is false. After reloads().
+  void watch(net::Loop& loop);
   // Puts in force what annotations of llm-d give and the configuration does not; to be called now and then.
   void follow_annotations();
 
@@ -59,6 +63,7 @@ class PlannerReloader {
   };
 
   [[nodiscard]] options::Problems apply();
+  void follow_files();
   void read_given(options::Reading reading);
   void annotate(Part& part, simulation::RunOptions& run);
   void follow_annotations(std::size_t deployment);
@@ -74,6 +79,7 @@ class PlannerReloader {
   planner::global::SharedBudget* budget_ = nullptr;
   dashboard::Dashboard* board_ = nullptr;
   std::vector<std::shared_ptr<net::CredentialStore>> credentials_;  // Of engines; empty: they need none.
+  connect::FileStamps stamps_;
 };
 
 }  // namespace penstock::cli

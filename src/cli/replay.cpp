@@ -75,8 +75,9 @@ std::string reference(const options::Table& table) {
   return "# Options of `penstock replay`\n\n"
          "Made from the table of options; `penstock replay --options-markdown` prints it.\n"
          "Keys are for YAML (`--config FILE`); a dotted key is a section with a key in it. Flags override the file.\n"
-         "Keys with `yes` in the column *reload* take effect when `penstock plan` receives SIGHUP; all others need a "
-         "restart.\n"
+         "Keys with `yes` in the column *reload* take effect in `penstock plan` when the file changes or at SIGHUP; "
+         "all "
+         "others need a restart.\n"
          "A replay reads `tenants`, `models`, `classes` and `gateway` of the same file, too: "
          "[gateway-options.md](gateway-options.md).\nHow to use them: [replay.md](../replay.md).\n" +
          options::to_markdown(table, configuration::replay_groups(), true) +

@@ -64,8 +64,12 @@ class TestCluster final : public net::ExchangeHandler {
   std::uint32_t replicas = 0;
   std::vector<std::string> scales;  // Bodies of writes of the number of replicas.
   int scale_status = 200;           // Of the next writes.
+  std::string retry_after;          // Of their refusals.
+  int mark_status = 200;            // Of the next writes of pods.
   bool annotates_before_writes = false;
   bool new_pods_are_ready = true;
+  bool counts_replicas = true;    // The status of the scale has their number.
+  bool pods_watch_hangs = false;  // It stays open and brings nothing.
   std::set<std::string> deleted;
   std::string pod_selector;  // Of the last list or watch.
 
@@ -180,18 +184,22 @@ class TestCluster final : public net::ExchangeHandler {
 
   void publish(const std::string& plural, const char* type, const Json& object) {
     log_.push_back({version_, plural, Json{{"type", type}, {"object", object}}.dump() + "\n"});
+    if (pods_watch_hangs && plural == "pods") return;
     for (Watch& watch : watches_)
       if (watch.plural == plural) watch.exchange->write(std::get<2>(log_.back()));
   }
   Json& object() { return objects_[scaled_.resource.plural].at(scaled_.name); }
   Json scale_object() {
+    Json status{{"selector", group_size_ > 1 ? "leaders=only" : "app=chat"}};
+    if (counts_replicas) status["replicas"] = replicas;
     return {{"kind", "Scale"},
             {"metadata", {{"resourceVersion", object()["metadata"]["resourceVersion"]}}},
             {"spec", {{"replicas", replicas}}},
-            {"status", {{"replicas", replicas}, {"selector", group_size_ > 1 ? "leaders=only" : "app=chat"}}}};
+            {"status", std::move(status)}};
   }
-  static void respond(net::Exchange& exchange, int status, const Json& body) {
-    const std::vector<net::Field> fields{{"Content-Type", "application/json"}};
+  void respond(net::Exchange& exchange, int status, const Json& body) const {
+    std::vector<net::Field> fields{{"Content-Type", "application/json"}};
+    if (status >= 400 && !retry_after.empty()) fields.push_back({"Retry-After", retry_after});
     exchange.respond(status, fields, body.dump());
   }
 
@@ -223,6 +231,8 @@ class TestCluster final : public net::ExchangeHandler {
       return respond(exchange, 200, object());
     }
     if (const std::string pods = "/api/v1/namespaces/prod/pods/"; is_patch && path.starts_with(pods)) {
+      if (mark_status != 200)
+        return respond(exchange, mark_status, {{"kind", "Status"}, {"reason", "Forbidden"}, {"code", mark_status}});
       Json object = pod(path.substr(pods.size()));
       object.merge_patch(body);
       set("pods", path.substr(pods.size()), object);
@@ -272,6 +282,8 @@ class KubernetesFleetTest : public testing::Test {
     options.limits.manual_hold = std::chrono::seconds{1};
     options.limits.pending_timeout = std::chrono::milliseconds{500};
     options.limits.mark_delay = std::chrono::milliseconds{100};
+    options.limits.unknown_age = std::chrono::milliseconds{200};
+    options.termination_margin = std::chrono::milliseconds{500};
     options.port = engines.port;
     fleet = *KubernetesFleet::start(loop, client, log, options);
   }
@@ -287,6 +299,10 @@ class KubernetesFleetTest : public testing::Test {
         made.eligible = view.seen.state == signals::ReplicaState::kReady;
         made.open_requests = *open;
         made.model = "m";
+      }
+      for (const std::string& name : listed_too) {
+        state.replicas[name].eligible = true;
+        state.replicas[name].model = "m";
       }
       fleet->update_gateway(state, loop.now());
     }
@@ -328,6 +344,7 @@ class KubernetesFleetTest : public testing::Test {
   TestCluster cluster;
   Engines engines{loop};
   std::optional<std::uint32_t> open = 0;
+  std::vector<std::string> listed_too;  // The gateway routes to these, too.
   KubernetesFleetOptions options;
   std::unique_ptr<KubernetesFleet> fleet;
 };

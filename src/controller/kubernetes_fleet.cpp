@@ -24,6 +24,12 @@ std::string age_of(const connect::Watched<T>& watched, std::string_view what, co
                      core::to_seconds(now - *watched.confirmed_at()) / 60.0);
 }
 
+std::string names_of(const std::map<std::string, connect::ScaledComponent>& components) {
+  std::string names;
+  for (const auto& [name, component] : components) names += (names.empty() ? "" : ", ") + name;
+  return names;
+}
+
 // Of a write: a Scale, or the DynamoGraphDeployment of a component.
 tl::expected<connect::ApiScale, connect::ApiError> parse_answer(const connect::ApiCall& call,
                                                                 const connect::ScaleTarget& target,
@@ -150,9 +156,7 @@ std::string KubernetesFleet::unknown_of(const Pool& pool) const {
     return fmt::format("{} does not exist in the namespace \"{}\"", to_string(configured), options_.in_namespace);
   const auto& components = pool.target->all().begin()->second.components;
   if (!configured.component.empty() && !components.contains(configured.component)) {
-    std::string names;
-    for (const auto& [name, component] : components) names += (names.empty() ? "" : ", ") + name;
-    return fmt::format("{} does not exist; its components are: {}", to_string(configured), names);
+    return fmt::format("{} does not exist; its components are: {}", to_string(configured), names_of(components));
   }
   if (!pool.scale)
     return fmt::format("the scale of {} is not known{}{}", target, pool.failure.empty() ? "" : ": ", pool.failure);
@@ -190,7 +194,7 @@ void KubernetesFleet::read_scale(Pool& pool) {
   api_->request(call, [this, call, &pool](const connect::ApiAnswer& answer) {
     pool.is_reading = false;
     const auto scale = answer ? connect::parse_scale(call, *answer) : tl::make_unexpected(answer.error());
-    if (!scale) return take_failure(pool, scale.error());
+    if (!scale) return take_failure(pool, scale.error(), pool.failed);
     pool.failure.clear();
     take_scale(pool, *scale);
     // Before the next tick the object may have changed again.
@@ -217,6 +221,7 @@ void KubernetesFleet::take_scale(Pool& pool, const connect::ApiScale& scale) {
 // ---- steps ----------------------------------------------------------------------------------------------------------
 
 void KubernetesFleet::advance() {
+  unknown_ = routed_without_pool(gateway_, pools_);
   for (const auto& pool : pools_) advance(*pool);
   watch_engines();
 }
@@ -224,6 +229,7 @@ void KubernetesFleet::advance() {
 void KubernetesFleet::advance(Pool& pool) {
   read_scale(pool);
   follow_pods(pool);
+  pool.unknown.follow(unknown_, pool.scale && pool.groups.size() >= pool.scale->replicas);
   if (!is_busy(pool)) act(pool, false);
 }
 
@@ -295,11 +301,13 @@ void KubernetesFleet::set_scale(Pool& pool, const actuation::PodStep& step, cons
           : connect::set_component_call(target, options_.in_namespace, *object_of(pool), step.replicas);
   call.is_retried = false;  // What is right is computed anew.
   ++pool.writes;
+  pool.attempted = step.replicas;
   api_->request(call, [this, call, target, step, seen, &pool](const connect::ApiAnswer& answer) {
     --pool.writes;
     const auto scale = answer ? parse_answer(call, target, *answer) : tl::make_unexpected(answer.error());
     if (!scale && scale.error().reason == connect::ApiReason::kConflict) return take_conflict(pool);
-    if (!scale) return take_failure(pool, scale.error());
+    if (!scale)
+      return take_failure(pool, scale.error(), step.replicas < seen.replicas ? pool.failed_shrinks : pool.failed);
     pool.failure.clear();
     pool.conflicts->written();
     if (!target.component.empty()) pool.written = scale->resource_version;
@@ -322,17 +330,17 @@ void KubernetesFleet::patch(Pool& pool, const connect::PodIdentity& pod, std::op
   api_->request(std::move(call), [this, &pool](const connect::ApiAnswer& answer) {
     --pool.writes;
     if (answer) return pool.failure.clear();
-    // The pod is gone, or another one has its name.
+    // The pod is gone, or another one has its name. Marks concern drains only: without them a pool can grow.
     const connect::ApiReason reason = answer.error().reason;
     if (reason != connect::ApiReason::kNotFound && reason != connect::ApiReason::kConflict)
-      take_failure(pool, answer.error());
+      take_failure(pool, answer.error(), pool.failed_shrinks);
   });
 }
 
 // Everything is read again before the next attempt.
-void KubernetesFleet::take_failure(Pool& pool, const connect::ApiError& error) {
-  ++pool.failed;
-  pool.retry_at = loop_.now() + kRetry;
+void KubernetesFleet::take_failure(Pool& pool, const connect::ApiError& error, std::uint64_t& count) {
+  ++count;
+  pool.retry_at = std::max(pool.retry_at, loop_.now() + std::max(kRetry, error.retry_after.value_or(core::Duration{})));
   if (std::exchange(pool.failure, error.message()) == error.message()) return;
   report(true, pool.configured.name, error.message());
   write_event(pool, true, "ScalingFailed", "Scale", error.message());

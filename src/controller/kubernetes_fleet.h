@@ -20,6 +20,7 @@
 #include "controller/replica_start.h"
 #include "controller/scale_conflicts.h"
 #include "controller/start_up_times.h"
+#include "controller/unknown_replicas.h"
 #include "core/result.h"
 #include "net/client.h"
 #include "net/loop.h"
@@ -36,12 +37,29 @@ struct KubernetesPool {
 };
 
 struct KubernetesFleetOptions {
-  connect::KubernetesOptions api;  // Its may_write: while it returns false, nothing is done.
-  std::string in_namespace;        // Of all targets.
-  std::uint16_t port = 8000;       // Of the engine in each pod.
+  // Its may_write: while it returns false, nothing is done. Empty: this planner has no Lease, so that another one may
+  // run beside it.
+  connect::KubernetesOptions api;
+  std::string in_namespace;   // Of all targets.
+  std::uint16_t port = 8000;  // Of the engine in each pod.
   std::vector<KubernetesPool> pools;
   EngineWatchOptions engines;
   actuation::PodLimits limits;
+  // The kubelet needs time beyond the grace period of a pod to end its containers and to report that. A pod that is
+  // still there after it does not count as draining.
+  core::Duration termination_margin = std::chrono::seconds{30};
+};
+
+// A pod, or a group of pods, that a fleet follows.
+struct FollowedReplica {
+  std::uint32_t number = 0;
+  std::string uid, stage;
+  core::Instant since, marked_since;
+  bool is_ready = false;  // It was, at some time.
+  bool is_new = false;    // It was not Ready when it was first seen, and is not of the first list.
+  bool is_marked = false;
+  ReplicaStart start;
+  bool is_checked = false;  // Its nodes.
 };
 
 // The pods that the selector of a target's scale selects are its replicas, and the gateway knows them by their names. A
@@ -82,15 +100,6 @@ class KubernetesFleet final : public Fleet {
   [[nodiscard]] std::vector<connect::VariantAnnotations> annotations(std::size_t pool) const override;
 
  private:
-  struct Replica {  // A pod, or a group of pods.
-    std::uint32_t number = 0;
-    std::string uid, stage;
-    core::Instant since, marked_since;
-    bool is_ready = false;  // It was, at some time.
-    bool is_marked = false;
-    ReplicaStart start;
-    bool is_checked = false;  // Its nodes.
-  };
   struct Pool {
     KubernetesPool configured;
     std::optional<std::uint32_t> wanted;
@@ -105,15 +114,16 @@ class KubernetesFleet final : public Fleet {
     bool serves_adapters = true;  // The API server does; otherwise there is no adapter.
     std::string watch_failure;    // Why one of the two is not known.
     std::unique_ptr<connect::Watched<connect::PodState>> pods;
-    bool has_new_pods = false;
+    bool has_new_pods = false, has_listed = false, is_reading = false;
     std::map<std::string, connect::PodGroup> groups;  // Of `pods`, by name.
-    std::map<std::string, Replica> replicas;          // By name.
+    UnknownReplicas unknown;
+    std::map<std::string, FollowedReplica> replicas;  // By name.
     StartUpTimes start_up;
-    bool is_reading = false;
     std::size_t writes = 0;  // In flight.
     core::Instant retry_at;  // After a failure.
     std::string failure;     // Reported once.
-    std::uint64_t failed = 0;
+    std::uint64_t failed = 0, failed_shrinks = 0;
+    std::optional<std::uint32_t> attempted;   // Replicas of the last write, whether it was answered or not.
     std::optional<ScaleConflicts> conflicts;  // Has a value.
     net::Loop::Timer retry = 0;               // After a conflict.
     std::uint32_t reported_gpus = 0;          // Of a replica, because the configuration has another number.
@@ -135,21 +145,20 @@ class KubernetesFleet final : public Fleet {
   void read_scale(Pool& pool);
   void take_scale(Pool& pool, const connect::ApiScale& scale);
   void follow_pods(Pool& pool);
-  void check_group(Pool& pool, const connect::PodGroup& group, Replica& replica);
+  void check_group(Pool& pool, const connect::PodGroup& group, FollowedReplica& replica);
   void watch_engines();
   // The object that has the number of replicas: the adapter of a component, or else the target.
   [[nodiscard]] static const connect::ScaledObject* object_of(const Pool& pool);
   [[nodiscard]] static const connect::ScaleTarget& scaled_target(const Pool& pool);
   [[nodiscard]] std::string missing_of(const Pool& pool) const;  // For a write; empty: all is known.
   [[nodiscard]] std::string unknown_of(const Pool& pool) const;  // Of the number of replicas and their states.
-  [[nodiscard]] actuation::TargetSeen observe(const Pool& pool) const;
-  [[nodiscard]] actuation::PodSeen observe(const connect::PodGroup& group, const Replica& replica) const;
+  [[nodiscard]] actuation::TargetSeen observe(Pool& pool) const;
+  [[nodiscard]] actuation::PodSeen observe(const connect::PodGroup& group, const FollowedReplica& replica) const;
   [[nodiscard]] std::string url_of(const connect::PodState& pod) const;
-  [[nodiscard]] signals::ReplicaState state_of(const connect::PodState& pod) const;
   void run(Pool& pool, const actuation::PodStep& step, const actuation::TargetSeen& seen);
   void set_scale(Pool& pool, const actuation::PodStep& step, const actuation::TargetSeen& seen);
   void patch(Pool& pool, const connect::PodIdentity& pod, std::optional<std::int64_t> deletion_cost);
-  void take_failure(Pool& pool, const connect::ApiError& error);
+  void take_failure(Pool& pool, const connect::ApiError& error, std::uint64_t& count);
   void take_conflict(Pool& pool);
   void take_hold(Pool& pool, actuation::PodHold hold);
   [[nodiscard]] std::optional<connect::ObjectReference> reference_of(const Pool& pool) const;
@@ -163,6 +172,7 @@ class KubernetesFleet final : public Fleet {
   connect::EventWriter* writer_ = nullptr;
   std::map<std::string, GatewayReplica> gateway_;  // By id, as last reported.
   std::optional<core::Instant> gateway_at_;
+  std::vector<std::string> unknown_;  // Names of replicas to which the gateway routes and that no pool has.
   std::uint32_t next_number_ = 1;
   std::unique_ptr<connect::KubernetesClient> api_;
   std::unique_ptr<connect::Watched<connect::HorizontalAutoscaler>> autoscalers_;

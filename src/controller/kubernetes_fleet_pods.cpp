@@ -35,6 +35,40 @@ std::vector<std::string> unexpected_of(const KubernetesPool& configured, const c
   return found;
 }
 
+FollowedReplica new_replica(std::uint32_t number, bool is_new) {
+  FollowedReplica replica;
+  replica.number = number;
+  replica.is_new = is_new;
+  return replica;
+}
+
+void learn_start_up(const connect::PodState& pod, StartUpTimes& times) {
+  if (pod.restarts == 0 && pod.created_s && pod.ready_s)
+    times.add(std::chrono::seconds{std::max<std::int64_t>(0, *pod.ready_s - *pod.created_s)});
+}
+
+// Disruption budgets that select one of the pods.
+std::vector<actuation::BudgetSeen> budgets_of(const connect::Watched<connect::PodState>& pods,
+                                              const connect::Watched<connect::DisruptionBudget>& budgets) {
+  std::vector<actuation::BudgetSeen> made;
+  for (const auto& [key, budget] : budgets.all()) {
+    const bool selects_one = std::any_of(pods.all().begin(), pods.all().end(), [&](const auto& each) {
+      return !budget.selects_none && budget.selector.selects(each.second.labels);
+    });
+    if (selects_one) made.push_back({budget.name, budget.allowed, budget.version});
+  }
+  return made;
+}
+
+// All planners have the same field manager. Under a Lease, only the one before this one can have written; without a
+// Lease, this one knows what it wrote. `is_known`: one of the two.
+void set_writer(const std::vector<std::string>& writers, bool is_known, actuation::TargetSeen& seen) {
+  const bool is_penstock = std::find(writers.begin(), writers.end(), connect::kFieldManager) != writers.end();
+  seen.is_own_write = is_penstock && is_known;
+  seen.is_planner = !writers.empty() && writers.back() == connect::kFieldManager && !is_known;
+  if (!writers.empty()) seen.writer = seen.is_planner ? "another planner" : writers.back();
+}
+
 }  // namespace
 
 void KubernetesFleet::follow_pods(Pool& pool) {
@@ -47,15 +81,16 @@ void KubernetesFleet::follow_pods(Pool& pool) {
   if (std::exchange(pool.has_new_pods, false)) pool.groups = groups_of(pool.pods->all(), connect::PodSelection::kAll);
   const auto learned = pool.start_up.spread();
   const core::Duration start_up = std::max(pool.configured.start_up, learned ? learned->longest : core::Duration{});
-  std::map<std::string, Replica> next;
+  std::map<std::string, FollowedReplica> next;
+  const bool has_listed = std::exchange(pool.has_listed, true);
   for (const auto& [name, group] : pool.groups) {
     const connect::PodState& pod = group.pod;
     if (pod.has_ended) continue;
-    Replica replica;
+    FollowedReplica replica;
     if (const auto known = pool.replicas.find(pod.name); known != pool.replicas.end() && known->second.uid == pod.uid)
       replica = known->second;
     else
-      replica.number = next_number_++;
+      replica = new_replica(next_number_++, has_listed && !pod.is_ready);
     replica.uid = pod.uid;
     const std::string stage = stage_of(pod);
     if (stage != replica.stage) {
@@ -66,8 +101,8 @@ void KubernetesFleet::follow_pods(Pool& pool) {
     if (pod.is_marked != std::exchange(replica.is_marked, pod.is_marked)) replica.marked_since = now;
     replica.start.follow(pod, !replica.is_ready && now - replica.since > start_up, now);
     check_group(pool, group, replica);
-    if (pod.is_ready && !std::exchange(replica.is_ready, true) && pod.restarts == 0 && pod.created_s && pod.ready_s)
-      pool.start_up.add(std::chrono::seconds{std::max<std::int64_t>(0, *pod.ready_s - *pod.created_s)});
+    // A pod that was Ready before it was seen may have become so again, long after its start.
+    if (pod.is_ready && !std::exchange(replica.is_ready, true) && replica.is_new) learn_start_up(pod, pool.start_up);
     next.emplace(pod.name, std::move(replica));
   }
   for (const auto& [name, replica] : pool.replicas)
@@ -75,7 +110,7 @@ void KubernetesFleet::follow_pods(Pool& pool) {
   pool.replicas = std::move(next);
 }
 
-void KubernetesFleet::check_group(Pool& pool, const connect::PodGroup& group, Replica& replica) {
+void KubernetesFleet::check_group(Pool& pool, const connect::PodGroup& group, FollowedReplica& replica) {
   if (replica.is_checked || !group.pod.is_ready) return;
   replica.is_checked = true;
   for (const std::string& text : unexpected_of(pool.configured, group, pool.reported_gpus)) {
@@ -107,7 +142,7 @@ void KubernetesFleet::watch_engines() {
   watch_.watch(engines);
 }
 
-actuation::PodSeen KubernetesFleet::observe(const connect::PodGroup& group, const Replica& replica) const {
+actuation::PodSeen KubernetesFleet::observe(const connect::PodGroup& group, const FollowedReplica& replica) const {
   const connect::PodState& pod = group.pod;
   actuation::PodSeen seen;
   seen.name = pod.name;
@@ -129,7 +164,7 @@ actuation::PodSeen KubernetesFleet::observe(const connect::PodGroup& group, cons
   return seen;
 }
 
-actuation::TargetSeen KubernetesFleet::observe(const Pool& pool) const {
+actuation::TargetSeen KubernetesFleet::observe(Pool& pool) const {
   actuation::TargetSeen seen;
   seen.missing = missing_of(pool);
   if (!seen.missing.empty()) return seen;
@@ -137,23 +172,20 @@ actuation::TargetSeen KubernetesFleet::observe(const Pool& pool) const {
   seen.replicas = pool.scale->replicas;
   seen.is_ordered = pool.configured.target.is_ordered;
   seen.first_ordinal = object.first_ordinal;
-  const std::vector<std::string>& writers = writers_of(scaled_target(pool), object);
-  seen.is_own_write = std::find(writers.begin(), writers.end(), connect::kFieldManager) != writers.end();
-  if (!writers.empty()) seen.writer = writers.back();
+  set_writer(writers_of(scaled_target(pool), object), options_.api.may_write || pool.attempted == seen.replicas, seen);
+  seen.existing = pool.scale->observed;
   seen.gateway_at = gateway_at_;
   for (const auto& [key, autoscaler] : autoscalers_->all())
     if (scales(autoscaler, scaled_target(pool))) seen.autoscaler = autoscaler.title;
   for (const auto& [name, group] : pool.groups) {
     const auto replica = pool.replicas.find(name);
-    if (replica != pool.replicas.end() && !group.pod.is_terminating && !group.pod.has_ended)
+    if (group.pod.is_terminating || group.pod.has_ended)
+      ++seen.leaving;
+    else if (replica != pool.replicas.end())
       seen.pods.push_back(observe(group, replica->second));
   }
-  for (const auto& [key, budget] : budgets_->all()) {
-    const bool selects_one = std::any_of(pool.pods->all().begin(), pool.pods->all().end(), [&](const auto& each) {
-      return !budget.selects_none && budget.selector.selects(each.second.labels);
-    });
-    if (selects_one) seen.budgets.push_back({budget.name, budget.allowed, budget.version});
-  }
+  if (seen.pods.size() < seen.replicas) seen.unlisted = pool.unknown.count(gateway_, pool.groups);
+  seen.budgets = budgets_of(*pool.pods, *budgets_);
   return seen;
 }
 

@@ -18,7 +18,6 @@ TEST_F(KubernetesFleetTest, PodsOfTheSelectorAreReplicasAndNothingIsKnownBefore)
   ASSERT_TRUE(until([&] { return seen().starting == 1; }));
   EXPECT_EQ(seen().ready, 3U);
   EXPECT_EQ(seen().target_replicas, 3U);
-  EXPECT_EQ(seen().start_up, core::Duration{30s}) << "learned from the pods";
   EXPECT_EQ(fleet->replicas(0).at(0).stage, "serving");
   EXPECT_TRUE(cluster.scales.empty());
 }
@@ -47,6 +46,114 @@ TEST_F(KubernetesFleetTest, ScalesDownOnlyPodsOnWhichNothingIsOpen) {
   ASSERT_TRUE(until([&] { return cluster.pods() == 1; }));
   EXPECT_EQ(seen().target_replicas, 1U);
   ASSERT_TRUE(until([&] { return seen().draining == 0; }));
+}
+
+TEST_F(KubernetesFleetTest, TheStartUpTimeIsLearnedFromPodsThatWereSeenBeforeTheyWereReady) {
+  cluster.add_pod("chat-8", false);  // It is in the first list, with a probe that fails long after the start.
+  ASSERT_TRUE(until([&] { return seen().starting == 1; }));
+  cluster.add_pod("chat-8");
+  cluster.add_pod("chat-1", false);
+  ASSERT_TRUE(until([&] { return seen().ready == 3 && seen().starting == 1; }));
+  cluster.add_pod("chat-1");
+  cluster.add_pod("chat-7");
+  ASSERT_TRUE(until([&] { return seen().ready == 5; }));
+  EXPECT_EQ(seen().start_up, core::Duration{});
+  cluster.add_pod("chat-9", false);
+  ASSERT_TRUE(until([&] { return seen().starting == 1; }));
+  cluster.add_pod("chat-9");
+  ASSERT_TRUE(until([&] { return seen().start_up == core::Duration{30s}; }));
+  StartUpTimes times;
+  times.add(70h);
+  EXPECT_EQ(times.spread()->longest, core::Duration{1h});
+}
+
+TEST_F(KubernetesFleetTest, ASilentWatchOfPodsLetsNothingShrink) {
+  ASSERT_TRUE(until([&] { return seen().ready == 3; }));
+  cluster.pods_watch_hangs = true;
+  fleet->set_target(0, 6);
+  ASSERT_TRUE(until([&] { return cluster.pods() == 6; }));
+  fleet->set_target(0, 3);
+  run(1s);
+  EXPECT_EQ(cluster.pods(), 6U);
+  EXPECT_EQ(cluster.scales.size(), 1U);
+  EXPECT_EQ(fleet->scaling(0)->held_by_cause, "no_data");
+  EXPECT_EQ(log.count(Event::kPoolHeld), 1U);
+}
+
+TEST_F(KubernetesFleetTest, PodsThatOnlyTheGatewayKnowsLetNothingShrink) {
+  cluster.counts_replicas = false;
+  listed_too = {"of-another-target"};
+  ASSERT_TRUE(until([&] { return seen().ready == 3; }));
+  run(500ms);
+  cluster.pods_watch_hangs = true;
+  fleet->set_target(0, 6);
+  ASSERT_TRUE(until([&] { return cluster.pods() == 6; }));
+  listed_too.push_back("chat-4");
+  run(500ms);
+  fleet->set_target(0, 3);
+  run(1s);
+  EXPECT_EQ(cluster.pods(), 6U);
+  EXPECT_EQ(fleet->scaling(0)->held_by_cause, "no_data");
+  listed_too.pop_back();
+  ASSERT_TRUE(until([&] { return cluster.pods() == 3; })) << "the other replica is no pod of the target";
+}
+
+TEST_F(KubernetesFleetTest, APodThatDoesNotEndIsNotDrainingForever) {
+  ASSERT_TRUE(until([&] { return seen().ready == 3; }));
+  Json pod = cluster.pod("chat-1");
+  pod["metadata"]["deletionTimestamp"] = "2026-11-22T13:26:51Z";
+  pod["metadata"]["deletionGracePeriodSeconds"] = 1;
+  cluster.set("pods", "chat-1", pod);
+  ASSERT_TRUE(until([&] { return seen().draining == 1; }));
+  run(500ms);
+  EXPECT_EQ(seen().draining, 1U) << "its grace period is not over";
+  ASSERT_TRUE(until([&] { return seen().draining == 0; }));
+  EXPECT_EQ(seen().replicas.size(), 2U);
+  EXPECT_EQ(fleet->replicas(0).size(), 3U) << "the live page shows it";
+}
+
+TEST_F(KubernetesFleetTest, AFailedMarkDoesNotKeepThePoolFromGrowing) {
+  cluster.mark_status = 403;
+  fleet->set_target(0, 2);
+  ASSERT_TRUE(until([&] { return seen().shrinks_failed_total > 0; }));
+  EXPECT_EQ(seen().actions_failed_total, 0U);
+  fleet->set_target(0, 5);
+  ASSERT_TRUE(until([&] { return cluster.pods() == 5; }));
+}
+
+TEST_F(KubernetesFleetTest, ARefusedWriteIsTriedAgainWhenTheServerAllowsIt) {
+  cluster.scale_status = 429;
+  cluster.retry_after = "5";
+  fleet->set_target(0, 4);
+  ASSERT_TRUE(until([&] { return cluster.scales.size() == 1; }));
+  run(3500ms);
+  EXPECT_EQ(cluster.scales.size(), 1U);
+  EXPECT_EQ(seen().actions_failed_total, 1U);
+  cluster.scale_status = 200;
+  ASSERT_TRUE(until([&] { return cluster.pods() == 4; }));
+}
+
+TEST_F(KubernetesFleetTest, WithoutALeaseANumberOfAnotherPlannerIsNamedAndNotFought) {
+  options.api.may_write = {};
+  fleet = *KubernetesFleet::start(loop, client, log, options);
+  fleet->set_target(0, 4);
+  ASSERT_TRUE(until([&] { return cluster.pods() == 4; }));
+  run(500ms);
+  EXPECT_EQ(log.count(Event::kPoolHeld), 0U) << "its own write";
+  cluster.scale(6, "penstock");
+  ASSERT_TRUE(until([&] { return log.count(Event::kPoolHeld) == 1; }));
+  EXPECT_NE(log.lines(Event::kPoolHeld).at(0).find("another planner set 6 replicas"), std::string::npos);
+  EXPECT_EQ(cluster.scales.size(), 1U);
+  ASSERT_TRUE(until([&] { return cluster.pods() == 4; })) << "after manual_hold the planner goes on";
+}
+
+TEST_F(KubernetesFleetTest, UnderALeaseALateWriteOfThePlannerBeforeIsNoOthers) {
+  fleet->set_target(0, 3);
+  ASSERT_TRUE(until([&] { return seen().ready == 3; }));
+  run(500ms);
+  cluster.scale(5, "penstock");
+  ASSERT_TRUE(until([&] { return cluster.pods() == 3; }));
+  EXPECT_EQ(log.count(Event::kPoolHeld), 0U);
 }
 
 TEST_F(KubernetesFleetTest, WithoutTheGatewayNothingShrinks) {
@@ -166,34 +273,39 @@ class LatePodsTest : public KubernetesFleetTest {
   }
 };
 
-TEST_F(LatePodsTest, APodThatIsNeverReadyEndsTheGrowthAndGoesFirst) {
+TEST_F(LatePodsTest, PodsThatAreNeverReadyEndTheGrowthAndGoFirst) {
   cluster.new_pods_are_ready = false;
   fleet->set_target(0, 4);
   ASSERT_TRUE(until([&] { return cluster.pods() == 4; }));
   EXPECT_EQ(fleet->scaling(0)->pending, 0U) << "it may still start";
+  ASSERT_TRUE(until([&] { return seen().starting == 1; }));
   run(2s);
   EXPECT_EQ(fleet->scaling(0)->pending, 1U);
+  EXPECT_EQ(seen().starting, 0U);
   fleet->set_target(0, 6);
+  ASSERT_TRUE(until([&] { return cluster.pods() == 6; })) << "others may start";
+  run(2s);
+  fleet->set_target(0, 8);
   ASSERT_TRUE(until([&] { return log.count(Event::kPoolHeld) == 1; }));
   EXPECT_NE(log.lines(Event::kPoolHeld).at(0).find("chat-4 cannot start"), std::string::npos);
   EXPECT_NE(log.lines(Event::kPoolHeld).at(0).find("not Ready"), std::string::npos);
   run(500ms);
-  EXPECT_EQ(cluster.pods(), 4U);
+  EXPECT_EQ(cluster.pods(), 6U);
   EXPECT_EQ(fleet->scaling(0)->held_by_cause, "blocked");
   fleet->set_target(0, 3);
   ASSERT_TRUE(until([&] { return cluster.pods() == 3; }));
-  EXPECT_EQ(cluster.deleted, std::set<std::string>{"chat-4"});
+  EXPECT_EQ(cluster.deleted, (std::set<std::string>{"chat-4", "chat-5", "chat-6"}));
 }
 
 TEST_F(LatePodsTest, APodThatIsReadyInTheEndLetsTheGrowthGoOn) {
   cluster.new_pods_are_ready = false;
-  fleet->set_target(0, 4);
-  ASSERT_TRUE(until([&] { return cluster.pods() == 4; }));
-  run(2s);
   fleet->set_target(0, 5);
+  ASSERT_TRUE(until([&] { return cluster.pods() == 5; }));
+  run(2s);
+  fleet->set_target(0, 6);
   ASSERT_TRUE(until([&] { return log.count(Event::kPoolHeld) == 1; }));
   cluster.add_pod("chat-4");
-  ASSERT_TRUE(until([&] { return cluster.pods() == 5; }));
+  ASSERT_TRUE(until([&] { return cluster.pods() == 6; }));
   EXPECT_EQ(log.count(Event::kPoolReleased), 1U);
 }
 

@@ -1,26 +1,66 @@
 // What the planner and the live page see of a fleet in Kubernetes.
+#include <algorithm>
+
 #include "controller/kubernetes_fleet.h"
 
 namespace penstock::controller {
+namespace {
 
-signals::ReplicaState KubernetesFleet::state_of(const connect::PodState& pod) const {
+// Whether the replica counts neither as starting nor as draining, because it will not get any further.
+bool is_stuck(const connect::PodState& pod, const FollowedReplica& replica, const KubernetesFleetOptions& options,
+              core::Instant now) {
+  const ReplicaStart& start = replica.start;
+  if (pod.is_terminating) return now - replica.since > std::chrono::seconds{pod.grace_s} + options.termination_margin;
+  return !start.blocked_by().empty() && now - start.blocked_since() >= options.limits.pending_timeout;
+}
+
+const GatewayReplica* listed_in(const std::map<std::string, GatewayReplica>& gateway, const std::string& name) {
+  const auto found = gateway.find(name);
+  return found == gateway.end() ? nullptr : &found->second;
+}
+
+// `listed`: null if the gateway does not list it.
+signals::ReplicaState state_of(const connect::PodState& pod, const GatewayReplica* listed) {
   if (pod.is_terminating || pod.is_marked) return signals::ReplicaState::kDraining;
-  const auto listed = gateway_.find(pod.name);
   // A replica that the gateway finds unhealthy takes no traffic, as if it were still starting.
-  const bool is_healthy = listed == gateway_.end() || listed->second.healthy;
+  const bool is_healthy = listed == nullptr || listed->healthy;
   return pod.is_ready && is_healthy ? signals::ReplicaState::kReady : signals::ReplicaState::kStarting;
 }
+
+// Replicas without a node, and those that cannot start.
+std::uint32_t pending_of(const std::map<std::string, connect::PodGroup>& groups,
+                         const std::map<std::string, FollowedReplica>& replicas) {
+  return static_cast<std::uint32_t>(std::count_if(groups.begin(), groups.end(), [&](const auto& each) {
+    const auto replica = replicas.find(each.first);
+    const connect::PodState& pod = each.second.pod;
+    return !pod.has_ended && replica != replicas.end() &&
+           (pod.node.empty() || !replica->second.start.blocked_by().empty());
+  }));
+}
+
+std::vector<std::pair<std::string, double>> seconds_of(const StartUpSpread& spread) {
+  return {{"median", core::to_seconds(spread.median)},
+          {"shortest", core::to_seconds(spread.shortest)},
+          {"longest", core::to_seconds(spread.longest)}};
+}
+
+}  // namespace
 
 void KubernetesFleet::fill(std::size_t index, signals::PoolObservation& seen) const {
   const Pool& pool = *pools_[index];
   if (const auto spread = pool.start_up.spread()) seen.start_up = spread->median;
   seen.actions_failed_total = pool.failed;
+  seen.shrinks_failed_total = pool.failed_shrinks;
   if (pool.scale) {
     const bool is_own = pool.wanted && may_act() && pool.hold.cause != actuation::HoldCause::kManual &&
                         pool.hold.cause != actuation::HoldCause::kAutoscaler;
     seen.target_replicas = is_own ? *pool.wanted : pool.scale->replicas;
   }
-  add_replicas(replicas(index), seen);
+  std::vector<ReplicaView> counted = replicas(index);
+  std::erase_if(counted, [&](const ReplicaView& view) {
+    return is_stuck(pool.groups.at(view.name).pod, pool.replicas.at(view.name), options_, loop_.now());
+  });
+  add_replicas(counted, seen);
 }
 
 std::vector<ReplicaView> KubernetesFleet::replicas(std::size_t index) const {
@@ -31,15 +71,15 @@ std::vector<ReplicaView> KubernetesFleet::replicas(std::size_t index) const {
     const connect::PodState& pod = group.pod;
     const auto found = pool.replicas.find(name);
     if (found == pool.replicas.end() || pod.has_ended) continue;
-    const Replica& replica = found->second;
-    const auto listed = gateway_.find(pod.name);
+    const FollowedReplica& replica = found->second;
+    const GatewayReplica* listed = listed_in(gateway_, pod.name);
     views.push_back({pod.name,
                      replica.stage,
                      url_of(pod),
                      replica.since,
-                     {replica.number, state_of(pod), replica.since, watch_.sample_of(replica.number)},
+                     {replica.number, state_of(pod, listed), replica.since, watch_.sample_of(replica.number)},
                      watch_.messages_of(replica.number),
-                     listed == gateway_.end() ? std::string{} : listed->second.model});
+                     listed == nullptr ? std::string{} : listed->model});
   }
   return views;
 }
@@ -63,17 +103,9 @@ std::optional<report::PodScaling> KubernetesFleet::scaling(std::size_t index) co
   made.held_by_cause = actuation::to_string(pool.hold.cause);
   made.held_by = pool.hold.by;
   if (pool.scale) made.asked = pool.scale->replicas;
-  if (pool.pods != nullptr)
-    for (const auto& [name, group] : pool.groups) {
-      const auto replica = pool.replicas.find(name);
-      if (group.pod.has_ended || replica == pool.replicas.end()) continue;
-      made.pending += group.pod.node.empty() || !replica->second.start.blocked_by().empty() ? 1 : 0;
-    }
+  if (pool.pods != nullptr) made.pending = pending_of(pool.groups, pool.replicas);
   made.conflicts = pool.conflicts->count();
-  if (const auto spread = pool.start_up.spread())
-    made.start_up_s = {{"median", core::to_seconds(spread->median)},
-                       {"shortest", core::to_seconds(spread->shortest)},
-                       {"longest", core::to_seconds(spread->longest)}};
+  if (const auto spread = pool.start_up.spread()) made.start_up_s = seconds_of(*spread);
   return made;
 }
 

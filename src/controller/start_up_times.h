@@ -20,9 +20,11 @@ struct StartUpSpread {
 class StartUpTimes {
  public:
   static constexpr std::size_t kReplicas = 32;
+  // Replicas that take longer, for example because no node had room for them, count with this time.
+  static constexpr core::Duration kLongest = std::chrono::hours{1};
 
   void add(core::Duration time) {
-    times_.push_back(time);
+    times_.push_back(std::min(time, kLongest));
     if (times_.size() > kReplicas) times_.pop_front();
   }
   [[nodiscard]] std::optional<StartUpSpread> spread() const {

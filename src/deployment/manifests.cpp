@@ -288,12 +288,12 @@ std::vector<Json> manifests_of(const PlannerManifest& planner) {
                  hosts_of(planner, ""),
                  "--state-dir",
                  kStateFolder};
-  if (planner.replicas > 1) {
-    const std::string lease = planner.in_namespace + "/" + planner.name;
-    for (const std::string& argument :
-         {std::string{"--leader-election"}, lease, std::string{"--state-config-map"}, lease + kStateSuffix})
-      arguments.push_back(argument);
-  }
+  // A single planner has a Lease, too, because another one may be started beside it, and its pod may move to another
+  // node, where its folder is empty.
+  const std::string lease = planner.in_namespace + "/" + planner.name;
+  for (const std::string& argument :
+       {std::string{"--leader-election"}, lease, std::string{"--state-config-map"}, lease + kStateSuffix})
+    arguments.push_back(argument);
   const auto serve = [&](const char* name, std::uint16_t port, std::initializer_list<std::string> flags) {
     ports.push_back(port_of(name, port));
     service_ports.push_back(service_port(name, port));
@@ -315,10 +315,8 @@ std::vector<Json> manifests_of(const PlannerManifest& planner) {
                    {{"requests", {{"cpu", "500m"}, {"memory", "256Mi"}}}, {"limits", {{"memory", "1Gi"}}}});
   container["livenessProbe"] = probe("/health", "http", false, 10);
   // A follower is ready once it knows who leads: then it answers as the leader does.
-  container["readinessProbe"] = probe(planner.replicas > 1 ? "/ready" : "/health", "http", false, 2);
-  // Without leader election two planners must not act on one fleet, so that the old one ends first.
-  const bool calls_api_server = !planner.access.empty() || planner.autoscaler == Autoscaler::kHpa;
-  objects.add_deployment({planner.replicas, planner.replicas == 1, kSettleTime, calls_api_server}, std::move(container),
+  container["readinessProbe"] = probe("/ready", "http", false, 2);
+  objects.add_deployment({planner.replicas, false, kSettleTime, true}, std::move(container),
                          {{"emptyDir", Json::object()}});
   for (const ScaleTarget& target : planner.targets)
     if (planner.autoscaler == Autoscaler::kKeda)

@@ -16,8 +16,9 @@ inline constexpr const char* kConfigurationFile = "/etc/penstock/penstock.yaml";
 inline constexpr const char* kSecretsFolder = "/etc/penstock-secrets";  // Of the Secret NAME-secrets.
 inline constexpr const char* kStateFolder = "/var/lib/penstock";        // The only one that can be written.
 inline constexpr std::uint32_t kUser = 65532;
-inline constexpr const char* kStateSuffix = "-state";  // Of the ConfigMap of several planners.
-inline constexpr std::size_t kSuffixBytesMax = 8;      // Of names that are made from the name of a program.
+inline constexpr const char* kStateSuffix =
+    "-state";  // Of the ConfigMap in which a leader finds what the one before has learned.
+inline constexpr std::size_t kSuffixBytesMax = 8;  // Of names that are made from the name of a program.
 
 // What gateway and planner have in common. Names, image and variables are valid, and all texts are UTF-8.
 struct ProgramManifest {
@@ -46,7 +47,7 @@ enum class Autoscaler : std::uint8_t { kNone, kKeda, kHpa };
 
 struct PlannerManifest : ProgramManifest {
   std::uint16_t port = 8080;   // Of the live page and the metrics.
-  std::uint32_t replicas = 1;  // With several, one leads by a Lease and the others follow.
+  std::uint32_t replicas = 1;  // One leads by a Lease and the others follow.
   std::string gateway;         // Admin address of the gateway: "penstock-gateway-admin.prod:8081".
   Autoscaler autoscaler = Autoscaler::kNone;
   std::vector<ScaleTarget> targets;  // Of the autoscaler.

@@ -118,9 +118,19 @@ TEST(Manifests, APlannerMayScaleItsTargetsOnly) {
   EXPECT_TRUE(scaling_access("llm", {}).empty());
 }
 
+TEST(Manifests, ASinglePlannerHasALeaseAndKeepsWhatItLearnedInAConfigMap) {
+  const auto objects = manifests_of(with_names<PlannerManifest>());
+  const Json& spec = find(objects, "Deployment")["spec"];
+  EXPECT_EQ(spec["replicas"], 1);
+  EXPECT_EQ(spec["strategy"]["type"], "RollingUpdate");
+  EXPECT_EQ(pod_of(objects)["automountServiceAccountToken"], true);
+  const std::string arguments = pod_of(objects)["containers"][0]["args"].dump();
+  EXPECT_NE(arguments.find(R"("--leader-election","llm/gw","--state-config-map","llm/gw-state")"), std::string::npos)
+      << arguments;
+}
+
 TEST(Manifests, OfSeveralPlannersOneLeadsAndAllAreReady) {
   auto planner = with_names<PlannerManifest>();
-  EXPECT_EQ(find(manifests_of(planner), "Deployment")["spec"]["strategy"]["type"], "Recreate");
   planner.replicas = 2;
   planner.access = leader_election_access("llm", "gw", "gw-state");
   const auto objects = manifests_of(planner);

@@ -133,6 +133,7 @@ struct PoolObservation : Pool {
   std::uint64_t completed_total = 0;
   std::uint64_t failed_total = 0;
   std::uint64_t actions_failed_total = 0;  // Refused scaling actions, and replicas that died while starting.
+  std::uint64_t shrinks_failed_total = 0;  // Refused actions that only shrink the pool; not counted above.
   TrafficWindow last_minute;
   std::optional<PoolDetail> detail;  // Empty unless Policy::wants_segments(), or where it is not measured.
 };

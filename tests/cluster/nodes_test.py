@@ -90,7 +90,7 @@ class Nodes(PodsThatServe):
         self.cannot_start("crashing", {"command": ["false"]}, "CrashLoopBackOff")
 
     def test_pods_that_are_never_ready(self):
-        """New pods of a ReplicaSet run and are never Ready: no more are asked for, and they are the first to go."""
+        """New pods of a ReplicaSet run and are never Ready: once several are not, no more are asked for, and they are the first to go."""
         name = "never-ready"
         self.cluster.namespace(self, name)
         owner = owner_of(engine_pod(), 2, "ReplicaSet")
@@ -119,14 +119,18 @@ class Nodes(PodsThatServe):
         until("a pod that is late", lambda: list(series(metrics(), "penstock_replicas_pending").values()) == [1.0])
         time.sleep(6)
         planner.target(5)
+        until("two more, which may start", lambda: len(pods()) == 5)
+        until("pods that are late", lambda: list(series(metrics(), "penstock_replicas_pending").values()) == [3.0])
+        time.sleep(6)
+        planner.target(7)
         held = until("a hold", lambda: planner.held("blocked"))
         print(f"held: {held[0]['message']}", file=sys.stderr)
         self.assertIn("not Ready", held[0]["message"])
         until("an Event", lambda: [note for note, _ in self.noted(name, "ScalingHeld") if "not Ready" in note])
         until("evidence", lambda: 'name="pending_replicas"' in metrics())
         time.sleep(3)
-        self.assertEqual(self.cluster.get("replicaset", "engines", "-n", name)["spec"]["replicas"], 3)
-        self.assertEqual(len(pods()), 3)
+        self.assertEqual(self.cluster.get("replicaset", "engines", "-n", name)["spec"]["replicas"], 5)
+        self.assertEqual(len(pods()), 5)
         self.assertEqual(len(planner.held("blocked")), 1)
         planner.target(2)
         until("2 pods", lambda: pods() == serving)

@@ -292,12 +292,37 @@ class PlanTest(unittest.TestCase):
             planner.signal(signal.SIGHUP)
             until("a line", lambda: planner.log().count(" config_reload_failed ") > lines)
             self.assertIn(error, planner.log())
-        with open(home.config, "w") as file:
-            file.write(before.replace("replicas: 1, min_replicas: 1", "replicas: 2, min_replicas: 2"))
         self.assertEqual(planner.pool()["target"], 1)
         self.assertNotIn(" config_changed ", planner.log())
+        with open(home.config, "w") as file:
+            file.write(before.replace("replicas: 1, min_replicas: 1", "replicas: 2, min_replicas: 2"))
         planner.signal(signal.SIGHUP)
         until_serving(home, 2)
+
+    def test_changed_files_are_read_again_without_a_signal_also_through_a_link(self):
+        home = Home(self)
+        token = home.path("page-token")
+        with open(token, "w") as file:
+            file.write("first")
+        with open(home.config) as file:
+            before = file.read()
+        after = before.replace("replicas: 1, min_replicas: 1", "replicas: 2, min_replicas: 2")
+        for name, text in (("1", before), ("2", after)):  # As Kubernetes mounts a ConfigMap.
+            os.mkdir(home.path(name))
+            with open(os.path.join(home.path(name), "penstock.yaml"), "w") as file:
+                file.write(text)
+        os.symlink("1", home.path("data"))
+        os.remove(home.config)
+        os.symlink("data/penstock.yaml", home.config)
+        planner = home.planner(self, home.gateway(self), "--dashboard-token-file", token)
+        until_serving(home, 1)
+        os.symlink("2", home.path("data.new"))
+        os.replace(home.path("data.new"), home.path("data"))
+        until_serving(home, 2)
+        self.assertEqual(planner.log().count(" config_reloaded "), 1)
+        with open(token, "w") as file:
+            file.write("second")
+        until("the new token", lambda: ask(planner.port, "GET", "/api/state", authorization="Bearer second")[0] == 200)
 
     def test_sighup_reads_tokens_again(self):
         home = Home(self)

@@ -25,6 +25,7 @@ void add_worker(const PodState& worker, PodGroup& group) {
   group.members.push_back({worker.name, worker.uid, worker.node});
   all.is_ready = all.is_ready && worker.is_ready;
   all.is_terminating = all.is_terminating || worker.is_terminating;
+  all.grace_s = std::max(all.grace_s, worker.grace_s);
   all.has_ended = all.has_ended || worker.has_ended;
   // A mark must be on each pod, and removing it concerns each pod that has one.
   all.is_marked = all.is_marked && worker.is_marked;

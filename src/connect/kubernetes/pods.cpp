@@ -19,7 +19,7 @@ using Json = nlohmann::json;
 
 constexpr const char* kDeletionCost = "controller.kubernetes.io/pod-deletion-cost";
 constexpr std::size_t kCauseBytes = 300;
-constexpr std::int64_t kGroupSizeMax = 1024, kGpusMax = 1024;
+constexpr std::int64_t kGroupSizeMax = 1024, kGpusMax = 1024, kGraceMaxS = 30 * 24 * 3600;
 
 // Reasons for which a container waits that are no part of a normal start.
 constexpr std::array<std::string_view, 7> kStuck = {
@@ -94,6 +94,8 @@ PodState parse_pod(const Json& object) {
   for (const auto& [name, value] : json_part(metadata, "labels").items())
     if (value.is_string()) pod.labels.emplace(name, value.get<std::string>());
   pod.is_terminating = !json_text(metadata, "deletionTimestamp").empty();
+  pod.grace_s =
+      std::clamp<std::int64_t>(json_number(metadata, "deletionGracePeriodSeconds").value_or(0), 0, kGraceMaxS);
   const std::string phase = json_text(status, "phase");
   pod.has_ended = phase == "Succeeded" || phase == "Failed";
   pod.is_marked = annotations.is_object() && annotations.contains(kDrainAnnotation);

@@ -26,6 +26,7 @@ struct PodState {
   std::uint32_t gpus = 0;                          // Of the limits of its containers.
   std::uint32_t group_size = 1;                    // Pods of its group of a LeaderWorkerSet.
   std::optional<std::int64_t> created_s, ready_s;  // Unix time. The latter since when it has been ready.
+  std::int64_t grace_s = 0;                        // Of a terminating pod: the time it was given to end.
 };
 [[nodiscard]] PodState parse_pod(const nlohmann::json& object);
 

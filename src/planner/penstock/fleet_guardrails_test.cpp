@@ -70,6 +70,21 @@ TEST(FleetGuardrails, LimitNothingWithoutABudget) {
   EXPECT_EQ(fleet.limits, ",");
 }
 
+TEST(FleetGuardrails, HoldOnlyShrinkingAfterAFailedShrink) {
+  Fleet fleet{std::nullopt};
+  const auto failed = [](std::uint32_t replicas, std::uint64_t count) {
+    std::vector<PoolObservation> pools{pool_of(replicas, engine(0))};
+    pools[0].shrinks_failed_total = count;
+    return pools;
+  };
+  for (double seconds = 0.0; seconds < 300.0; seconds += 30.0) (void)fleet.propose(seconds, failed(8, 1), {7});
+  EXPECT_EQ(fleet.propose(301, failed(8, 2), {7}), Targets{8});
+  EXPECT_EQ(fleet.limits, "cooldown");
+  EXPECT_EQ(fleet.propose(420, failed(8, 2), {7}), Targets{8}) << "for two minutes";
+  EXPECT_EQ(fleet.propose(421, failed(8, 2), {7}), Targets{7});
+  EXPECT_EQ(fleet.propose(430, failed(7, 3), {9}), Targets{9}) << "the pool may grow";
+}
+
 TEST(FleetGuardrails, LetGrowthThroughThatTheBudgetAllows) {
   Fleet fleet{12 + 8 * 4};
   EXPECT_EQ(fleet.propose(0, split(4, 2, 2, 8), {6, 4}), (Targets{6, 4}));

@@ -92,7 +92,7 @@ std::uint32_t Guardrails::fewest_that_carry(const PoolObservation& pool, std::ui
 
 std::uint32_t Guardrails::fewest_after_switch(core::Instant now, const PoolObservation& pool) const {
   const std::uint32_t current = pool.target_replicas;
-  if (time_ < manual_until_ || time_ < cooldown_until_) return current;
+  if (time_ < manual_until_ || time_ < cooldown_until_ || time_ < shrink_cooldown_until_) return current;
   if (shrink_hold(now, pool, true) != Limit::kNone) return current;
   return std::max({fewest_that_carry(pool, current), options_.minimum_endpoints, pool.min_replicas});
 }
@@ -127,6 +127,9 @@ void Guardrails::note_failures(const PoolObservation& pool) {
     ++failures_in_a_row_;
   }
   actions_failed_ = pool.actions_failed_total;
+  if (shrinks_failed_ && pool.shrinks_failed_total > *shrinks_failed_)
+    shrink_cooldown_until_ = time_ + options_.failure_cooldown;
+  shrinks_failed_ = pool.shrinks_failed_total;
 }
 
 void Guardrails::note_manual_change(std::uint32_t current) {
@@ -157,6 +160,7 @@ void Guardrails::limit_shrinking(core::Instant now, const PoolObservation& pool,
   clamp.to(std::min(most, current), Limit::kStabilization);
   if (clamp.proposal() >= current) return;
 
+  if (time_ < shrink_cooldown_until_) return clamp.to(current, Limit::kCooldown);
   if (const Limit held = shrink_hold(now, pool); held != Limit::kNone) return clamp.to(current, held);
   if (shrunk_at_ && *shrunk_at_ > time_ - options_.shrink_step) return clamp.to(current, Limit::kShrinkRate);
   const auto step = std::max(1U, static_cast<std::uint32_t>(std::floor(options_.shrink_share * current)));

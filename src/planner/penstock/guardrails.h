@@ -51,8 +51,10 @@ struct GuardrailOptions {
 // backwards. Windows are measured in steadily passed time: a clock jump neither ends nor extends them.
 //
 // An action failed if PoolObservation::actions_failed_total increases. A replica that becomes ready, or a completed
-// scale-down, ends the cooldown and its doubling. Another actor set the target if it is neither the last decision nor
-// the value before it, so that a change that the platform refused or has not applied yet is not mistaken for one.
+// scale-down, ends the cooldown and its doubling. After a failed action that only shrinks the pool
+// (PoolObservation::shrinks_failed_total) it does not shrink for `failure_cooldown`, and may grow. Another actor set
+// the target if it is neither the last decision nor the value before it, so that a change that the platform refused or
+// has not applied yet is not mistaken for one.
 //
 // One instance per pool, because it stores the pool's history. A tick is O(replicas).
 class Guardrails {
@@ -111,7 +113,9 @@ class Guardrails {
   std::deque<Entry> targets_;    // Targets of the last minute.
   std::optional<core::Instant> shrunk_at_, failed_at_;
   std::uint64_t failed_total_ = 0;
-  std::optional<std::uint64_t> actions_failed_;   // Empty before the first tick.
+  std::optional<std::uint64_t> actions_failed_;  // Empty before the first tick.
+  std::optional<std::uint64_t> shrinks_failed_;  // As above; each process begins anew.
+  core::Instant shrink_cooldown_until_{};
   std::vector<std::uint32_t> ready_, was_ready_;  // Sorted ids of this tick and the previous one.
   std::uint32_t failures_in_a_row_ = 0;
   core::Instant cooldown_until_{}, manual_until_{};
