@@ -18,6 +18,7 @@ void expect_same(const api::AnswerWatch& a, const api::AnswerWatch& b) {
   if (a.text_events() != b.text_events() || a.usage() != b.usage() || a.done() != b.done()) std::abort();
   if (a.text_bytes() != b.text_bytes() || a.whole() != b.whole() || a.malformed() != b.malformed()) std::abort();
   if (a.error_status() != b.error_status() || a.within_event() != b.within_event()) std::abort();
+  if (a.has_content() != b.has_content()) std::abort();
 }
 
 api::AnswerWatch watched(bool stream, std::string_view bytes, std::uint64_t piece_max, core::RandomStream& random) {

@@ -104,10 +104,12 @@ void append_text_event(std::string& out, const AnswerFrame& frame, std::string_v
                     : ",\"logprobs\":null,\"finish_reason\":null}]}\n\n";
 }
 
-void append_finish_event(std::string& out, const AnswerFrame& frame, FinishReason finish) {
+void append_finish_event(std::string& out, const AnswerFrame& frame, FinishReason finish, std::uint32_t choice) {
   append_event_head(out, frame);
-  out += frame.chat ? R"({"index":0,"delta":{},"logprobs":null,"finish_reason":")"
-                    : R"({"index":0,"text":"","logprobs":null,"finish_reason":")";
+  out += R"({"index":)";
+  append_number(out, choice);
+  out += frame.chat ? R"(,"delta":{},"logprobs":null,"finish_reason":")"
+                    : R"(,"text":"","logprobs":null,"finish_reason":")";
   out += name_of(finish);
   out += "\"}]}\n\n";
 }

@@ -43,7 +43,7 @@ struct AnswerFrame {
 // Append one event of a stream, "data: {…}\n\n". They append, so that a server allocates no string per token.
 void append_first_event(std::string& out, const AnswerFrame& frame);
 void append_text_event(std::string& out, const AnswerFrame& frame, std::string_view text);
-void append_finish_event(std::string& out, const AnswerFrame& frame, FinishReason finish);
+void append_finish_event(std::string& out, const AnswerFrame& frame, FinishReason finish, std::uint32_t choice = 0);
 // The event has no choices.
 void append_usage_event(std::string& out, const AnswerFrame& frame, const Usage& usage);
 inline constexpr std::string_view kDoneEvent = "data: [DONE]\n\n";

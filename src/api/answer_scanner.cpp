@@ -48,7 +48,8 @@ void AnswerScanner::reset() {
   depth_ = taken_ = 0;
   expect_ = Expect::kValue;
   token_ = Token::kNone;
-  escaped_ = malformed_ = first_in_object_ = text_ = false;
+  escaped_ = malformed_ = first_in_object_ = text_ = finishes_ = false;
+  choice_ = 0;
   key_size_ = word_size_ = 0;
 }
 
@@ -178,7 +179,12 @@ void AnswerScanner::open(bool is_object) {
   const Role made = role_of_container(is_object);
   if (made == Role::kError && facts_.error_status == 0) facts_.error_status = kUnknownError;
   if (made == Role::kChoices && role() == Role::kRoot) facts_.has_choices = true;
-  if (made == Role::kChoice) ++facts_.choices;
+  if (made == Role::kChoice) {
+    ++facts_.choices;
+    choice_ = 0;
+    finishes_ = false;
+  }
+  if (made == Role::kOther && role() == Role::kChoice) facts_.has_extra = true;
   // An element of a list of tool calls, also without text.
   if (made == Role::kDelta && role() == Role::kDelta && !in_object()) facts_.has_output = true;
   if (made == Role::kUsage) {
@@ -200,6 +206,7 @@ void AnswerScanner::close(bool is_object) {
     if (!prompt_known_) usage_.prompt_tokens = total_tokens_ - std::min(total_tokens_, usage_.completion_tokens);
     facts_.usage = usage_;
   }
+  if (finishes_ && role() == Role::kChoice && choice_ < kChoicesKnown) facts_.finished.set(choice_);
   innermost_ = outer_[--depth_];
   end_value();
 }
@@ -242,13 +249,15 @@ void AnswerScanner::end_string() {
   }
   switch (role()) {
     case Role::kChoice:
-      if (name == "finish_reason" && size > 0) facts_.has_finish = true;
+      if (name == "finish_reason" && size > 0) facts_.has_finish = finishes_ = true;
       break;
     case Role::kRoot:
       if (name == "error" && size > 0 && facts_.error_status == 0) facts_.error_status = kUnknownError;
       if (name != "type") break;
       if (word == "response.completed" || word == "response.incomplete" || word == "message_stop")
-        facts_.has_finish = true;
+        facts_.is_last = true;
+      if (word == "response.created" || word == "response.queued" || word == "response.in_progress")
+        facts_.is_preamble = true;
       if ((word == "error" || word == "response.failed") && facts_.error_status == 0)
         facts_.error_status = kUnknownError;
       break;
@@ -265,12 +274,15 @@ void AnswerScanner::end_string() {
 void AnswerScanner::end_scalar() {
   token_ = Token::kNone;
   const Role place = role();
-  if (place == Role::kUsage || place == Role::kUsageDetails || place == Role::kError) {
+  const bool is_index = place == Role::kChoice && key() == "index";
+  if (is_index || place == Role::kUsage || place == Role::kUsageDetails || place == Role::kError) {
     std::uint64_t number = 0;
     const char* const end = word_.data() + word_size_;
     const auto read = std::from_chars(word_.data(), end, number);
     const bool whole = read.ec == std::errc{} && read.ptr == end;
-    if (place == Role::kError) {
+    if (is_index) {
+      choice_ = whole ? static_cast<std::uint32_t>(std::min<std::uint64_t>(number, UINT32_MAX)) : 0;
+    } else if (place == Role::kError) {
       if (whole && key() == "code" && number >= 400 && number <= 599) facts_.error_status = static_cast<int>(number);
     } else if (whole && number <= UINT32_MAX) {
       set_usage(number);

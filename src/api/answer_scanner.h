@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <bitset>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -11,16 +12,22 @@
 
 namespace penstock::api {
 
+inline constexpr std::uint32_t kChoicesKnown = 128;  // Choices whose ends are known one by one.
+
 // What one JSON document says. Names count only at their place: for example, "usage" in the outermost object or in its
 // "response", not in a tool's schema that the document repeats.
 struct AnswerFacts {
   bool has_output = false;                // A choice or delta has text or a tool call.
-  bool has_finish = false;                // A choice has a finish reason, or the event is the last one of its protocol.
+  bool has_finish = false;                // A choice has a finish reason.
+  bool is_last = false;                   // The event is the last one of its protocol.
+  bool is_preamble = false;               // The event opens a stream of /v1/responses, before its output.
+  bool has_extra = false;                 // A choice has a list or an object of its own, as logprobs or token ids.
   bool has_choices = false;               // There is a field "choices" …
   std::uint32_t choices = 0;              // … with this number of elements.
   std::uint64_t text_bytes = 0;           // Size of the output's strings as JSON text.
   int error_status = 0;                   // Status of an error object; 502 if it names none; 0: there is no error.
   std::optional<Usage> usage;             // Absent if the engine's numbers are negative, fractional or beyond 32 bits.
+  std::bitset<kChoicesKnown> finished;    // Indices of the choices with a finish reason.
   std::uint32_t text_strings = 0;         // Number of strings in the output …
   std::size_t text_at = 0, text_end = 0;  // … and the position of the last one, without its quotes.
 };
@@ -85,6 +92,8 @@ class AnswerScanner {
   bool escaped_ = false, malformed_ = false;
   bool first_in_object_ = false;  // No field of the innermost object was seen yet.
   bool text_ = false;             // The string is output.
+  bool finishes_ = false;         // The open choice has a finish reason.
+  std::uint32_t choice_ = 0;      // Index of the open choice.
   std::size_t string_at_ = 0;
   std::array<char, 32> key_{}, word_{};  // The latest name, and the value that is being read, cut off.
   std::size_t key_size_ = 0, word_size_ = 0;

@@ -24,6 +24,14 @@ std::string all_events(const AnswerFrame& frame) {
   return out;
 }
 
+TEST(Answer, EndsAnyChoice) {
+  for (const AnswerFrame& frame : {kChat, kCompletion}) {
+    std::string event;
+    append_finish_event(event, frame, FinishReason::kLength, 3);
+    EXPECT_NE(event.find(R"("choices":[{"index":3,)"), std::string::npos) << event;
+  }
+}
+
 TEST(Answer, StreamsAChatAsVllmDoes) {
   const std::string head =
       R"(data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1700000000,"model":"org/m","choices":[)";

@@ -23,6 +23,11 @@ std::string_view value_of(std::string_view line) {
 
 bool is_usage_event(const AnswerFacts& facts) { return facts.usage && facts.has_choices && facts.choices == 0; }
 
+bool carries_content(const AnswerFacts& facts) {
+  if (facts.error_status != 0 || facts.is_preamble) return false;
+  return !facts.has_choices || facts.has_output || facts.has_finish || facts.has_extra || is_usage_event(facts);
+}
+
 // Returns the position of the closing quote of the string that `json` is within; its size if there is none.
 std::size_t end_of_string(std::string_view json) {
   std::size_t at = 0;
@@ -33,9 +38,11 @@ std::size_t end_of_string(std::string_view json) {
 
 }  // namespace
 
-void AnswerWatch::reset(bool stream) {
+void AnswerWatch::reset(bool stream, std::uint64_t choices) {
   stream_ = stream;
-  done_ = finished_ = malformed_ = within_event_ = within_usage_event_ = false;
+  choices_ = choices;
+  finished_.reset();
+  done_ = ended_ = malformed_ = has_content_ = within_event_ = within_usage_event_ = false;
   long_line_ = LongLine::kNone;
   framing_ = Framing::kUnknown;
   size_digits_ = 0;
@@ -50,7 +57,7 @@ void AnswerWatch::reset(bool stream) {
   for (std::string* text : {&line_, &frame_}) text->clear();
 }
 
-bool AnswerWatch::whole() const { return stream_ ? done_ || finished_ : scanner_ != nullptr && scanner_->complete(); }
+bool AnswerWatch::whole() const { return stream_ ? done_ || ended_ : scanner_ != nullptr && scanner_->complete(); }
 
 AnswerFrame AnswerWatch::frame(AnswerFrame other) const {
   const simdjson::padded_string json{frame_};
@@ -219,8 +226,8 @@ void AnswerWatch::end_event(std::string_view event) {
   scanner.take(event);
   end_document(scanner);
   const AnswerFacts& facts = scanner.facts();
-  const bool is_pattern = facts.text_strings == 1 && !facts.has_finish && !facts.usage && facts.error_status == 0 &&
-                          !scanner.malformed() && event.size() <= kFrameBytesMax;
+  const bool is_pattern = facts.text_strings == 1 && !facts.has_finish && !facts.is_last && !facts.usage &&
+                          facts.error_status == 0 && !scanner.malformed() && event.size() <= kFrameBytesMax;
   if (!is_pattern) return;
   text_at_ = facts.text_at;
   frame_.clear();
@@ -234,7 +241,10 @@ void AnswerWatch::end_document(const AnswerScanner& document) {
   text_events_ += facts.has_output ? 1 : 0;
   choice_events_ += facts.has_output || facts.choices > 0 ? 1 : 0;
   text_bytes_ += facts.text_bytes;
-  finished_ = finished_ || facts.has_finish;
+  if (facts.has_finish) finished_ |= facts.finished;
+  // One choice needs no index.
+  ended_ = ended_ || facts.is_last || (facts.has_finish && (choices_ <= 1 || finished_.count() >= choices_));
+  has_content_ = has_content_ || (document.complete() && carries_content(facts));
   if (facts.usage) usage_ = facts.usage;
   if (error_status_ == 0) error_status_ = facts.error_status;
   if (is_usage_event(facts)) within_usage_event_ = true;

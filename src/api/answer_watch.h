@@ -1,6 +1,7 @@
 // Observes answers in transit: their tokens, their usage, and whether they end as they should.
 #pragma once
 
+#include <bitset>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -22,7 +23,8 @@ namespace penstock::api {
 // not count. An event like the previous one except for its text is compared with it, others are scanned.
 class AnswerWatch {
  public:
-  void reset(bool stream);
+  // `choices` is the number of choices that the answer has if it is whole.
+  void reset(bool stream, std::uint64_t choices = 1);
   // Returns the number of events with text that ended in these bytes; 0 for a response that is not streamed. About 0.1
   // µs per event.
   std::uint32_t take(std::string_view bytes);
@@ -34,9 +36,14 @@ class AnswerWatch {
   [[nodiscard]] std::uint64_t text_bytes() const { return stream_ ? text_bytes_ : document().text_bytes; }
   [[nodiscard]] const std::optional<Usage>& usage() const { return stream_ ? usage_ : document().usage; }
   [[nodiscard]] bool done() const { return done_; }  // [DONE] was observed.
-  // The response has its end: a stream a finish reason, [DONE] or the last event of its protocol, another response a
-  // whole document.
+  // The response has its end: a stream the finish reason of each choice, [DONE] or the last event of its protocol,
+  // another response a whole document. With more than kChoicesKnown choices finish reasons are no end.
   [[nodiscard]] bool whole() const;
+  // Returns true if the finish reason of the choice was observed. `choice` is less than kChoicesKnown.
+  [[nodiscard]] bool has_finished(std::uint32_t choice) const { return finished_[choice]; }
+  // An event of a stream carried something. Errors, choices without text, finish reason and other content, and the
+  // events that open a stream of /v1/responses do not.
+  [[nodiscard]] bool has_content() const { return has_content_; }
   [[nodiscard]] bool malformed() const {  // An event or the response is not JSON.
     return stream_ ? malformed_ : scanner_ != nullptr && scanner_->malformed();
   }
@@ -85,7 +92,8 @@ class AnswerWatch {
 
   static constexpr AnswerFacts kNoFacts{};
   bool stream_ = false;
-  bool done_ = false, finished_ = false, malformed_ = false;
+  bool done_ = false, ended_ = false, malformed_ = false;
+  bool has_content_ = false;
   bool within_event_ = false;
   bool within_usage_event_ = false;
   LongLine long_line_ = LongLine::kNone;
@@ -93,7 +101,8 @@ class AnswerWatch {
   std::uint8_t size_digits_ = 0;
   std::uint32_t text_events_ = 0, choice_events_ = 0, usage_events_ = 0;
   int error_status_ = 0;
-  std::uint64_t chunk_left_ = 0, text_bytes_ = 0;
+  std::uint64_t chunk_left_ = 0, text_bytes_ = 0, choices_ = 1;
+  std::bitset<kChoicesKnown> finished_;
   std::size_t settled_ = 0, last_chunk_at_ = 0;
   std::optional<Usage> usage_;
   // Of a document that comes in pieces: a long line, or the response; null: there was none yet. Most streams have none.

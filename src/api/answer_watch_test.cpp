@@ -259,6 +259,58 @@ TEST(AnswerWatch, KnowsWhetherAStreamHasItsEnd) {
     EXPECT_FALSE(watched(part, false).whole()) << part;
 }
 
+TEST(AnswerWatch, AStreamOfSeveralChoicesEndsWithTheLastOfThem) {
+  const auto finish = [](int index) {
+    return fmt::format(R"(data: {{"choices":[{{"finish_reason":"stop","index":{}}}]}})"
+                       "\n\n",
+                       index);
+  };
+  const auto watch_of = [](std::uint64_t choices, std::string_view bytes) {
+    AnswerWatch watch;
+    watch.reset(true, choices);
+    watch.take(bytes);
+    return watch;
+  };
+  EXPECT_TRUE(watch_of(1, finish(0)).whole());
+  EXPECT_FALSE(watch_of(2, finish(0)).whole());
+  EXPECT_FALSE(watch_of(2, finish(1) + finish(1)).whole());
+  EXPECT_TRUE(watch_of(2, finish(1) + finish(0)).whole());
+  EXPECT_TRUE(watch_of(2,
+                       "data: {\"choices\":[{\"index\":0,\"finish_reason\":\"stop\"},"
+                       "{\"index\":1,\"finish_reason\":\"length\"}]}\n\n")
+                  .whole());
+  EXPECT_TRUE(watch_of(2, std::string{kDoneEvent}).whole());
+  EXPECT_TRUE(watch_of(2, "data: {\"type\":\"response.completed\"}\n\n").whole());
+  const AnswerWatch open = watch_of(3, finish(1));
+  EXPECT_FALSE(open.has_finished(0));
+  EXPECT_TRUE(open.has_finished(1));
+  EXPECT_FALSE(open.has_finished(2));
+  std::string all;
+  for (int index = 0; index < 200; ++index) all += finish(index);
+  EXPECT_TRUE(watch_of(kChoicesKnown, all).whole());
+  EXPECT_FALSE(watch_of(kChoicesKnown + 1, all).whole());
+}
+
+TEST(AnswerWatch, KnowsWhetherAnEventCarriesSomething) {
+  for (const std::string& event :
+       {choice(R"("delta":{"content":"a"})"), choice(R"("delta":{"tool_calls":[{"index":0}]})"),
+        choice(R"("delta":{"reasoning_content":"a"})"), choice(R"("delta":{},"finish_reason":"stop")"),
+        choice(R"("text":"","token_ids":[7])"), choice(R"("text":"","logprobs":{"tokens":["a"]})"),
+        std::string{"data: {\"choices\":[],\"usage\":{\"prompt_tokens\":1}}\n\n"},
+        std::string{"data: {\"type\":\"response.output_item.added\",\"item\":{}}\n\n"}, std::string{"data: {}\n\n"}})
+    EXPECT_TRUE(watched(event).has_content()) << event;
+  for (const std::string& event :
+       {std::string{": ping\n\n"}, std::string{"event: x\n\n"}, std::string{kDoneEvent}, std::string{"data: {\n\n"},
+        choice(R"("delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null)"),
+        choice(R"("delta":{"role":"assistant"}})"
+               R"(],"usage":{"prompt_tokens":3,"completion_tokens":0},"x":[{"a":1)"),
+        std::string{"data: {\"error\":{\"message\":\"no\",\"code\":500}}\n\n"},
+        std::string{"data: {\"choices\":[],\"prompt_filter_results\":[]}\n\n"},
+        std::string{"data: {\"type\":\"response.created\",\"response\":{\"id\":\"r\"}}\n\n"},
+        std::string{"data: {\"type\":\"response.in_progress\",\"response\":{\"id\":\"r\"}}\n\n"}})
+    EXPECT_FALSE(watched(event).has_content()) << event;
+}
+
 TEST(AnswerWatch, KnowsEventsThatAreNotJson) {
   for (const char* bad : {"data: {\n\n", "data: {broken}\n\n", "data: nonsense\n\n", "data: {\"a\":1}}\n\n",
                           "data: {\"a\":1,}\n\n", "data: {\"a\" 1}\n\n", "data: {\"a\":[}\n\n"})

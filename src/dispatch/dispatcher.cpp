@@ -32,6 +32,12 @@ core::Duration refill_time(const admission::BudgetLimits& budget) {
   return core::from_seconds(std::min(60.0 * budget.capacity() / budget.tokens_per_minute, kLongestS));
 }
 
+core::Duration longest_refill_time(const DispatchOptions& options) {
+  core::Duration longest = std::max(refill_time(options.interactive.budget), refill_time(options.batch.budget));
+  for (const Tenant& tenant : options.tenants) longest = std::max(longest, refill_time(tenant.budget));
+  return longest;
+}
+
 admission::TokenEstimator::Request estimator_request(const RequestInfo& info, std::string_view tenant) {
   return {info.model,
           tenant,
@@ -55,7 +61,12 @@ std::uint32_t context_needed(const RequestInfo& info, const admission::TokenEsti
 }
 
 // What the caller says of the request.
-void describe(ActiveRequest& request, const RequestInfo& info) {
+void describe(ActiveRequest& request, const RequestInfo& info, const admission::TokenEstimate& estimate) {
+  request.estimate = estimate;
+  request.context_needed = context_needed(info, estimate);
+  request.entry.request_id = info.request_id;
+  request.entry.model = info.model;
+  request.entry.traffic_class = admission::to_string(info.traffic_class);
   request.tenant = info.tenant;
   request.traffic_class = info.traffic_class;
   request.text_bytes = info.text_bytes;
@@ -99,8 +110,7 @@ Dispatcher::Dispatcher(DispatchOptions options, std::unique_ptr<LedgerSink> sink
 }
 
 void Dispatcher::restore_budgets(core::Instant now) {
-  core::Duration longest = std::max(refill_time(options_.interactive.budget), refill_time(options_.batch.budget));
-  for (const Tenant& tenant : options_.tenants) longest = std::max(longest, refill_time(tenant.budget));
+  const core::Duration longest = longest_refill_time(options_);
   if (longest == core::Duration{}) return;
   const core::Instant since = now - 2 * longest;
   admission_.restore(ledger_.past_charges(options_, since, now), since);
@@ -186,19 +196,14 @@ ArrivalResult Dispatcher::arrive(const RequestInfo& info, GrantListener& listene
 ActiveRequest& Dispatcher::open(const RequestInfo& info, std::uint32_t model, GrantListener& listener,
                                 const admission::TokenEstimate& estimate) {
   ActiveRequest& request = requests_.add();
-  describe(request, info);
+  describe(request, info, estimate);
+  request.entry.tenant = options_.tenants[info.tenant].name;
   request.listener = &listener;
   request.model = model;
   request.meters = feed_.meters_of(model, info.model);
   request.overload = admission_.overload_action(info.tenant, info.traffic_class);
-  request.estimate = estimate;
-  request.context_needed = context_needed(info, estimate);
   note_bounds(request, info, replicas_.context_tokens(model));
   if (const std::uint64_t salt = replicas_.key_salt(model); salt != 0) core::salt_keys(request.keys, salt);
-  request.entry.request_id = info.request_id;
-  request.entry.tenant = options_.tenants[info.tenant].name;
-  request.entry.model = info.model;
-  request.entry.traffic_class = admission::to_string(info.traffic_class);
   request.pool = info.pool ? *info.pool : router_.own_pool(request);
   reserve(request, info, options_, replicas_, admission_.capacity(request.tenant, request.traffic_class));
   return request;
@@ -330,8 +335,7 @@ Refusal Dispatcher::refuse(const RequestInfo& info, Refusal refusal) {
   ledger::Entry entry;
   entry.tenant = options_.tenants[info.tenant].name;
   // Names that clients make up must not add entries to the sums.
-  const bool is_known = refusal.reason != RefusalReason::kModelNotFound && replicas_.model_number(info.model);
-  entry.model = is_known ? info.model : std::string_view{"unknown"};
+  entry.model = replicas_.model_number(info.model) ? info.model : std::string_view{"unknown"};
   ledger_.refuse(entry);
   return refusal;
 }

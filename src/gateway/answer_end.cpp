@@ -1,5 +1,7 @@
 #include "gateway/answer_end.h"
 
+#include <utility>
+
 namespace penstock::gateway {
 
 AnswerKind kind_of(const net::ResponseHead& head, bool stream, bool collects) {
@@ -25,6 +27,25 @@ AnswerEnd end_of_answer(int status, AnswerKind kind, const api::AnswerWatch& wat
   return {};
 }
 
+std::optional<std::string> cut_end(const api::AnswerWatch& watch, api::Endpoint endpoint, api::AnswerFrame frame,
+                                   std::uint64_t choices) {
+  if (endpoint == api::Endpoint::kResponses) return std::nullopt;
+  std::string events;
+  if (watch.done()) return events;
+  if (choices > api::kChoicesKnown) return std::nullopt;
+  frame = watch.frame(std::move(frame));
+  frame.chat = endpoint == api::Endpoint::kChatCompletions;
+  for (std::uint32_t choice = 0; choice < choices; ++choice)
+    if (!watch.has_finished(choice)) api::append_finish_event(events, frame, api::FinishReason::kLength, choice);
+  return events.append(api::kDoneEvent);
+}
+
+std::string truncated_event() {
+  const std::string body =
+      api::error_body({502, "api_error", "truncated", "the replica ended the answer before it was whole", {}});
+  return "data: " + body + "\n\n";
+}
+
 std::optional<dispatch::TokenUsage> usage_of(const api::AnswerWatch& watch) {
   const std::optional<api::Usage>& usage = watch.usage();
   if (!usage) return std::nullopt;
@@ -34,6 +55,14 @@ std::optional<dispatch::TokenUsage> usage_of(const api::AnswerWatch& watch) {
 
 dispatch::SeenOutput seen_output(const api::AnswerWatch& watch) {
   return {watch.text_events(), watch.choice_events(), watch.text_bytes(), watch.whole()};
+}
+
+dispatch::RequestOutcome outcome_of(ledger::Outcome outcome, const api::AnswerWatch& watch) {
+  dispatch::RequestOutcome ending;
+  ending.outcome = outcome;
+  ending.usage = usage_of(watch);
+  ending.output = seen_output(watch);
+  return ending;
 }
 
 }  // namespace penstock::gateway

@@ -3,9 +3,12 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 
+#include "api/answer.h"
 #include "api/answer_watch.h"
+#include "api/endpoints.h"
 #include "dispatch/request.h"
 #include "net/http.h"
 
@@ -29,8 +32,18 @@ struct AnswerEnd {
 // Of an answer whose framing is whole.
 [[nodiscard]] AnswerEnd end_of_answer(int status, AnswerKind kind, const api::AnswerWatch& watch);
 
+// Events that end a stream which the gateway cuts behind an event: a finish reason for each of its `choices` that has
+// none, and [DONE]. `frame` serves where no event with text has one. Nothing if a valid end cannot be made up: for
+// /v1/responses, and for more than api::kChoicesKnown choices.
+[[nodiscard]] std::optional<std::string> cut_end(const api::AnswerWatch& watch, api::Endpoint endpoint,
+                                                 api::AnswerFrame frame, std::uint64_t choices);
+// The event that tells the client of a stream that the rest of it is missing.
+[[nodiscard]] std::string truncated_event();
+
 [[nodiscard]] std::optional<dispatch::TokenUsage> usage_of(const api::AnswerWatch& watch);
 [[nodiscard]] dispatch::SeenOutput seen_output(const api::AnswerWatch& watch);
+// Without what only the caller knows: attempt and times.
+[[nodiscard]] dispatch::RequestOutcome outcome_of(ledger::Outcome outcome, const api::AnswerWatch& watch);
 
 // The client of a stream knows that nothing follows.
 [[nodiscard]] inline bool has_end(const api::AnswerWatch& watch) { return watch.whole() || watch.error_status() != 0; }

@@ -7,11 +7,13 @@
 #include "api/answer_watch.h"
 #include "gateway/buffers.h"
 #include "gateway/fields.h"
+#include "net/memory_budget.h"
 
 namespace penstock::gateway {
 namespace {
 
 constexpr std::size_t kHeldMax = 256 * 1024;
+constexpr std::size_t kBeginningMax = net::kUncountedBytesMax;
 
 }  // namespace
 
@@ -36,6 +38,12 @@ void AnswerRelay::take_head(const net::ResponseHead& head, const Origin& origin)
     head_.append("\r\n");
   }
   head_.append("\r\n");
+}
+
+bool AnswerRelay::hold(std::string_view bytes) {
+  if (held_.size() + bytes.size() > kBeginningMax) return false;
+  held_.append(bytes);
+  return true;
 }
 
 void AnswerRelay::start(net::Exchange& exchange, int status) const {
@@ -102,5 +110,12 @@ void AnswerRelay::clear(bool keep_memory) {
 }
 
 std::vector<net::Field> AnswerRelay::fields() const { return fields_of(head_); }
+
+std::vector<net::Field> AnswerRelay::json_fields() const {
+  std::vector<net::Field> fields = fields_of(head_);
+  for (net::Field& field : fields)
+    if (net::equal_fold(field.name, "content-type")) field.value = "application/json";
+  return fields;
+}
 
 }  // namespace penstock::gateway

@@ -13,7 +13,8 @@
 
 namespace penstock::gateway {
 
-// Keeps the head of the answer until its first byte, so that the request can be retried at another replica until then.
+// Keeps the head of the answer until its first byte, and of a stream the bytes before its first content, so that the
+// request can be retried at another replica until then.
 class AnswerRelay {
  public:
   struct Origin {
@@ -33,6 +34,12 @@ class AnswerRelay {
   }
   void take_head(const net::ResponseHead& head, const Origin& origin);
 
+  // Keeps bytes that come before the first content of a stream. Returns false and keeps nothing if they are too many.
+  [[nodiscard]] bool hold(std::string_view bytes);
+  [[nodiscard]] bool has_held() const { return !held_.empty(); }
+  // Returns what hold() has kept, and `bytes` behind it.
+  [[nodiscard]] std::string take_held_with(std::string_view bytes) { return std::exchange(held_, {}).append(bytes); }
+
   // Keeps the head for the client; `status` is the replica's.
   void start(net::Exchange& exchange, int status) const;
   // Returns false if the client reads too slowly and the caller must pause the replica. Returned once, until resumed().
@@ -48,6 +55,7 @@ class AnswerRelay {
 
   // Without status line and empty line; the views point into the head.
   [[nodiscard]] std::vector<net::Field> fields() const;
+  [[nodiscard]] std::vector<net::Field> json_fields() const;  // For an answer that became a JSON document.
   // Collects the answer of a prefill replica, which is not relayed.
   [[nodiscard]] std::string& text() { return head_; }
   void clear(bool keep_memory);
@@ -57,7 +65,7 @@ class AnswerRelay {
   [[nodiscard]] std::string without_usage(std::string_view bytes) const;
 
   std::string head_;
-  std::string held_;          // Bytes that may be part of an event with usage.
+  std::string held_;          // Bytes before the first content, later those that may be part of an event with usage.
   bool holds_usage_ = false;  // Such an event ended in them.
   bool raw_ = false, close_after_ = false, paused_ = false;
   std::optional<std::uint64_t> content_length_;

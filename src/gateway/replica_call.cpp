@@ -35,6 +35,7 @@ void ReplicaCall::call(WorkerContext& context, const Target& target, const Upstr
   options.host = target.host;
   options.raw = raw_;
   options.head_time = context.settings->options.dispatch.first_byte_timeout;
+  options.waits_for_begun = true;
   options.silence = context.settings->options.dispatch.stream_idle_timeout;
   call_ = &context.client.call(options, request.head(), request.body(), listener);
 }

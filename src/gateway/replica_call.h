@@ -22,6 +22,10 @@ class ReplicaCall {
                              net::ResponseListener& listener);
 
   [[nodiscard]] bool raw() const { return raw_; }
+  // The answer carries something. The limit of its first byte ends, and the one between two pieces applies.
+  void begun() {
+    if (call_ != nullptr) call_->begun();
+  }
   void finished() { call_ = nullptr; }  // The listener has received on_end() or on_fault().
   void cancel();
   // See net::Call. False without a call.

@@ -55,6 +55,7 @@ std::optional<Refusal> RequestHandler::admit(const ReadRequest& read) {
   strips_usage_ = read.adds_usage;
   stream_ = read.stream;
   time_limited_ = read.time_budget > core::Duration{};
+  choices_ = read.info.answers;
   if (read.collect) collector_ = std::make_unique<api::AnswerCollector>(endpoint_ == api::Endpoint::kChatCompletions);
   return arrive(read);
 }
@@ -128,7 +129,7 @@ void RequestHandler::attempt() {
 
 void RequestHandler::reset_answer() {
   relay_.reset();
-  watch_.reset((stream_ || collector_) && !grant_.prefill_only);
+  watch_.reset((stream_ || collector_) && !grant_.prefill_only, choices_);
   kind_ = AnswerKind::kOther;
   at_event_end_ = false;
   if (collector_) collector_->reset();
@@ -197,6 +198,7 @@ void RequestHandler::take_head(const net::ResponseHead& head) {
 void RequestHandler::begin_answer() {
   if (has_begun(phase_)) return;
   enter(Phase::kRelaying);
+  call_.begun();
   report_.answered(status_);
   relay_.start(*exchange_, status_);
   // A stream may last long; another answer ends soon, and the memory serves the next request.
@@ -204,24 +206,41 @@ void RequestHandler::begin_answer() {
   relay_.clear(!stream_);
 }
 
+// The client gets nothing before an event that carries something, because another replica can take the request over
+// until then.
+bool RequestHandler::hold(std::string_view bytes) {
+  if (watch_.has_content()) return false;
+  const bool faulty = watch_.error_status() >= 500 || watch_.malformed();
+  if (faulty && retry(dispatch::Attempt::kFaulted, end_of_answer(status_, kind_, watch_).cause)) return true;
+  return !faulty && !has_end(watch_) && relay_.hold(bytes);
+}
+
 void RequestHandler::on_body(std::string_view bytes) {
   if (phase_ == Phase::kPrefilling) {
+    call_.begun();
     std::string& text = relay_.text();
     if (text.size() + bytes.size() <= kPrefillAnswerMax) text.append(bytes);
     return;
   }
   if (collector_) return collect(bytes);
   const std::uint32_t before = watch_.text_events();
-  const std::uint32_t events = watch_.take(bytes);
-  // A stream that ends before it began is no answer.
-  if (!has_begun(phase_) && is_events() && watch_.over() && watch_.last_chunk_at() == 0) return;
-  begin_answer();
+  std::uint32_t events = watch_.take(bytes);
+  std::string beginning;
+  if (!has_begun(phase_)) {
+    if (is_events() && hold(bytes)) return;
+    if (relay_.has_held()) {
+      beginning = relay_.take_held_with(bytes);
+      bytes = beginning;
+      // relay() needs the positions in all bytes that it gets.
+      watch_.reset(true, choices_);
+      events = watch_.take(bytes);
+    }
+    begin_answer();
+  }
   if (events > 0 || (!is_events() && !bytes.empty())) {
     last_token_at_ = context_.loop.now();
     if (is_events()) report_.stream_tokens(events);
-    if (before == 0 && is_events()) {
-      context_.dispatcher.answered(ticket_, last_token_at_);
-    }
+    if (before == 0 && is_events()) context_.dispatcher.answered(ticket_, last_token_at_);
   }
   relay(bytes);
   if (phase_ == Phase::kFinishingEvent && !watch_.within_event()) out_of_time();
@@ -275,13 +294,7 @@ void RequestHandler::fail(std::string_view cause, dispatch::Attempt attempt) {
 }
 
 void RequestHandler::truncate() {
-  const bool can_explain = at_event_end_ && endpoint_ != api::Endpoint::kResponses;
-  if (can_explain)
-    relay_.write_event(
-        *exchange_,
-        "data: " +
-            api::error_body({502, "api_error", "truncated", "the replica ended the answer before it was whole", {}}) +
-            "\n\n");
+  if (at_event_end_ && endpoint_ != api::Endpoint::kResponses) relay_.write_event(*exchange_, truncated_event());
   release().abort();
 }
 
@@ -301,7 +314,7 @@ void RequestHandler::on_writable() {
 void RequestHandler::on_client_gone() {
   const bool has_all = has_begun(phase_) && is_events() && watch_.done();
   // What the replica sent until now was computed.
-  call_.abandon(has_begun(phase_) && is_events() ? &watch_ : nullptr);
+  call_.abandon(is_events() && !collector_ ? &watch_ : nullptr);
   context_.waiting.erase(ticket_);
   enter(Phase::kFinishing);
   if (!has_all) report_.answered(kClientClosedRequest);
@@ -348,23 +361,16 @@ void RequestHandler::stop(ledger::Outcome outcome, const Refusal& refusal) {
 
 // If possible, turns the partial answer into a complete one that is marked as cut.
 void RequestHandler::answer_out_of_time(Phase last, bool within_event) {
-  const bool has_done = watch_.done(), with_events = is_events();
   end(ledger::Outcome::kTimedOut);
   if (!has_begun(last))
     return refuse_request(make_refusal(504, "api_error", "time_budget_exceeded",
                                        "the time budget of the request ended before its answer"));
-  // A valid end of a /v1/responses stream cannot be made up.
-  const bool can_finish = with_events && !within_event && endpoint_ != api::Endpoint::kResponses;
-  const api::AnswerFrame frame =
-      watch_.frame({request_id_, grant_.target->model, 0, endpoint_ == api::Endpoint::kChatCompletions});
+  std::optional<std::string> rest;
+  if (is_events() && !within_event)
+    rest = cut_end(watch_, endpoint_, {request_id_, grant_.target->model, 0, false}, choices_);
   net::Exchange& exchange = release();
-  if (!can_finish) return exchange.abort();
-  if (!has_done) {
-    std::string rest;
-    api::append_finish_event(rest, frame, api::FinishReason::kLength);
-    rest.append(api::kDoneEvent);
-    exchange.write(rest);
-  }
+  if (!rest) return exchange.abort();
+  if (!rest->empty()) exchange.write(*rest);
   exchange.finish();
 }
 
@@ -373,11 +379,8 @@ void RequestHandler::answer_out_of_time(Phase last, bool within_event) {
 void RequestHandler::end(ledger::Outcome outcome, dispatch::Attempt attempt) {
   if (ticket_ == 0) return;
   report_.ended(ledger::to_string(outcome));
-  dispatch::RequestOutcome ending;
-  ending.outcome = outcome;
+  dispatch::RequestOutcome ending = outcome_of(outcome, watch_);
   if (std::exchange(attempt_open_, false)) ending.attempt = attempt;
-  ending.usage = usage_of(watch_);
-  ending.output = seen_output(watch_);
   ending.last_token_at = last_token_at_;
   ending.client_wait = call_.client_wait();
   context_.dispatcher.ended(std::exchange(ticket_, 0), ending, context_.loop.now());

@@ -73,6 +73,8 @@ class RequestHandler final : private net::ExchangeListener, private net::Respons
   bool retry(dispatch::Attempt attempt, std::string_view cause);  // Returns false if there is no other replica.
   void end_prefill();
   void take_head(const net::ResponseHead& head);
+  // Keeps bytes that come before the first content of a stream. Returns false if they are to be relayed now.
+  [[nodiscard]] bool hold(std::string_view bytes);
   void begin_answer();
   // For an answer that is not streamed and that its time budget may cut; see request_handler_collect.cpp.
   void collect(std::string_view bytes);
@@ -108,6 +110,7 @@ class RequestHandler final : private net::ExchangeListener, private net::Respons
   AnswerKind kind_ = AnswerKind::kOther;
   std::uint32_t reported_events_ = 0;  // Events in the latest progress().
   int status_ = 0;                     // Status of the replica's answer.
+  std::uint64_t choices_ = 1;          // Choices of a whole answer.
   core::Instant last_token_at_;
   RoutedGrant grant_;
   std::string request_id_;

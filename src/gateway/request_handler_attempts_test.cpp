@@ -19,6 +19,16 @@ void say_garbage(Peer& peer, const std::string&, int) {
   peer.wait_until_closed();
 }
 
+const std::string kDecoded = text_event("one") + std::string{api::kDoneEvent};
+constexpr std::string_view kDead =
+    "data: {\"error\":{\"message\":\"EngineCore encountered an issue\",\"code\":500}}\n\n";
+
+std::string first_chunk() {
+  std::string event;
+  api::append_first_event(event, kFrame);
+  return chunk(event);
+}
+
 // Asks until the one that fails was asked, too: which is asked first is drawn.
 void expect_good_answers(const TestReplica& bad, const GatewayOptions& options = quiet_options()) {
   TestReplica good{answer_well};
@@ -30,6 +40,22 @@ void expect_good_answers(const TestReplica& bad, const GatewayOptions& options =
   }
   EXPECT_FALSE(bad.requests().empty());
   EXPECT_NE(gateway.admin("/penstock/v1/overview").find(R"("retried_total":1)"), std::string::npos);
+  gateway.end();
+}
+
+// The client receives only the good stream.
+void expect_good_streams(const TestReplica& bad, const GatewayOptions& options = quiet_options()) {
+  TestReplica good{decode_well};
+  TestGateway gateway{{spec_of(bad, "bad"), spec_of(good, "good")}, options};
+  for (int i = 0; i < 40 && bad.requests().empty(); ++i) {
+    const auto answer = ask(gateway, chat_body("hi", kStream));
+    EXPECT_EQ(answer.status, 200);
+    EXPECT_EQ(answer.body, kDecoded);
+    EXPECT_EQ(field_in(answer.head, "x-penstock-replica"), "good");
+  }
+  EXPECT_FALSE(bad.requests().empty());
+  EXPECT_TRUE(gateway.wait_for(R"("retried_total":1)"));
+  EXPECT_TRUE(gateway.wait_for(R"("failures_total":1)"));
   gateway.end();
 }
 
@@ -48,6 +74,64 @@ TEST(Attempts, AHungReplicaIsRetriedElsewhere) {
   GatewayOptions options = quiet_options();
   options.dispatch.first_byte_timeout = 100ms;
   expect_good_answers(TestReplica{[](Peer& peer, const std::string&, int) { peer.wait_until_closed(); }}, options);
+}
+
+TEST(Attempts, AReplicaThatSendsOnlyAHeadIsRetriedElsewhere) {
+  GatewayOptions options = quiet_options();
+  options.dispatch.first_byte_timeout = 100ms;
+  for (const std::string& beginning : {std::string{}, chunk(": ping\n\n"), first_chunk()}) {
+    const TestReplica::Script hang = [&](Peer& peer, const std::string&, int) {
+      peer.send(chunked_head() + beginning);
+      peer.wait_until_closed();
+    };
+    expect_good_streams(TestReplica{hang}, options);
+    TestReplica alone{hang};
+    TestGateway gateway{{spec_of(alone, "r1")}, options};
+    EXPECT_EQ(ask(gateway, chat_body("hi", kStream)).status, 504);
+  }
+}
+
+TEST(Attempts, BeforeTheFirstContentOnlyItsOwnTimeIsLimited) {
+  for (const std::string& beginning : {std::string{}, chunk(": ping\n\n"), first_chunk()}) {
+    TestReplica replica{[&](Peer& peer, const std::string&, int) {
+      peer.send(chunked_head() + beginning);
+      std::this_thread::sleep_for(600ms);  // Deadlines are checked every 200 ms.
+      peer.send(chunk(kDecoded) + std::string{net::kLastChunk});
+    }};
+    GatewayOptions options = quiet_options();
+    options.dispatch.stream_idle_timeout = 50ms;
+    TestGateway gateway{{spec_of(replica, "r1")}, options};
+    const auto answer = ask(gateway, chat_body("hi", kStream));
+    EXPECT_TRUE(answer.whole);
+    EXPECT_TRUE(answer.body.ends_with(kDecoded)) << answer.body;
+    gateway.end();
+  }
+}
+
+TEST(Attempts, AStreamThatFailsBeforeItsFirstContentIsRetriedElsewhere) {
+  const std::string last{net::kLastChunk}, done = chunk(api::kDoneEvent);
+  for (const std::string& failure :
+       {chunk(kDead) + done + last, chunk(std::string{kDead} + std::string{api::kDoneEvent}) + last,
+        first_chunk() + chunk(kDead) + done + last, chunk(": ping\n\n") + chunk(kDead), chunk(": ping\n\n"),
+        first_chunk(), first_chunk() + last, chunk("data: {broken\n\n") + done + last}) {
+    SCOPED_TRACE(failure);
+    expect_good_streams(TestReplica{[&](Peer& peer, const std::string&, int) {
+      peer.send(chunked_head() + failure);
+      peer.cut();
+    }});
+  }
+}
+
+TEST(Attempts, WithoutAnotherReplicaAnErrorWithinAStreamIsRelayed) {
+  TestReplica bad{
+      always(chunked_head() + first_chunk() + chunk(kDead) + chunk(api::kDoneEvent) + std::string{net::kLastChunk})};
+  TestGateway gateway{{spec_of(bad, "r1")}};
+  const auto answer = ask(gateway, chat_body("hi", kStream));
+  EXPECT_EQ(answer.status, 200);
+  EXPECT_TRUE(answer.whole);
+  EXPECT_TRUE(answer.body.ends_with(std::string{kDead} + std::string{api::kDoneEvent})) << answer.body;
+  EXPECT_EQ(gateway.closed(1).front().outcome, ledger::Outcome::kFailed);
+  EXPECT_TRUE(gateway.wait_for(R"("failures_total":1)"));
 }
 
 TEST(Attempts, AnUnreachableReplicaIsRetriedElsewhere) {
@@ -187,7 +271,6 @@ const std::string kTransfer =
     R"("remote_block_ids":[1]})";
 
 void prefill_well(Peer& peer, const std::string&, int) { peer.send(good_answer("x", kTransfer)); }
-const std::string kDecoded = text_event("one") + std::string{api::kDoneEvent};
 
 TEST(TwoLegs, ThePrefillReplicaComputesAndTheDecodeReplicaAnswers) {
   TestReplica prefill{prefill_well}, decode{decode_well};

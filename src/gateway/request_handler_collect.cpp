@@ -12,6 +12,7 @@ void RequestHandler::collect(std::string_view bytes) {
     last_token_at_ = context_.loop.now();
     if (first) {
       enter(Phase::kCollecting);
+      call_.begun();
       report_.first_token();
       context_.dispatcher.answered(ticket_, last_token_at_);
     }
@@ -39,9 +40,7 @@ void RequestHandler::answer_collected(ledger::Outcome outcome) {
   const std::string body =
       collector_->document(request_id_, grant_.target->model, {grant_.prompt_tokens, watch_.text_events(), 0});
   const AnswerRelay relay = std::move(relay_);
-  std::vector<net::Field> fields = relay.fields();
-  for (net::Field& field : fields)
-    if (net::equal_fold(field.name, "content-type")) field.value = "application/json";
+  const std::vector<net::Field> fields = relay.json_fields();
   report_.answered(200);
   end(outcome);
   release().respond(200, fields, body);

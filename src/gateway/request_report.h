@@ -23,7 +23,7 @@ enum class Phase : std::uint8_t {
   kRouting,            // An attempt has ended, and another replica is chosen.
   kPrefilling,         // The prefill leg of a disaggregated request.
   kConnecting,         // Waits for the head of the answer.
-  kAwaitingFirstByte,  // Waits for the first byte of the body; a failure can still be retried.
+  kAwaitingFirstByte,  // Waits for the body, of a stream for its first content; a failure can still be retried.
   kRelaying,           // Sends bytes to the client.
   kCollecting,         // Collects text into one document.
   kFinishingEvent,     // The time budget is used up, and the gateway waits for the end of an event.

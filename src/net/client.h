@@ -22,6 +22,9 @@ struct ClientLimits {
   core::Duration connect_time = std::chrono::seconds{5};  // Includes the TLS handshake.
   // Maximum age of an unused connection. Servers should keep theirs longer.
   core::Duration idle_time = std::chrono::seconds{50};
+  // A pooled connection that closes without a response within this time after its request was closed before the server
+  // read it. The time covers a round trip and a loop that is late.
+  core::Duration stale_time = std::chrono::seconds{1};
 };
 
 enum class ClientFault : std::uint8_t {
@@ -54,6 +57,8 @@ struct CallOptions {
   bool raw = false;                                     // See on_body().
   core::Duration head_time = std::chrono::minutes{10};  // Time limit from the call to the response head.
   core::Duration silence = std::chrono::minutes{10};    // Time limit between two pieces of the body.
+  // `head_time` lasts until Call::begun(), and `silence` counts only after it.
+  bool waits_for_begun = false;
 };
 
 // A request in flight. The object is invalid after on_end(), on_fault() or cancel(). All calls belong to the loop's
@@ -61,6 +66,7 @@ struct CallOptions {
 class Call {
  public:
   virtual void cancel() = 0;  // Closes the connection, which informs the server.
+  virtual void begun() = 0;   // See CallOptions::waits_for_begun.
   // Returns true if all of the request was written. Head and body may then be freed; if a pooled connection turns out
   // to be closed after that, the call fails.
   virtual bool release_request() = 0;
@@ -83,7 +89,8 @@ class Client {
 
   // Sends head and body unchanged. Both must stay valid until the first call of the listener; unsent bytes are dropped
   // then. Bytes after the end of a response are dropped together with the connection. If a pooled connection turns out
-  // to be closed before any response byte, the request is sent once more on a new connection. The listener is never
+  // to be closed before any response byte and within ClientLimits::stale_time, the request is sent once more on a new
+  // connection. A server that closes later may have executed the request, which is then a fault. The listener is never
   // called during this call.
   Call& call(const CallOptions& options, std::string_view head, std::string_view body, ResponseListener& listener);
 

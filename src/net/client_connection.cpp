@@ -62,6 +62,8 @@ void ClientConnection::start(const CallOptions& options, std::string_view head, 
   is_raw_ = options.raw;
   to_head_ = head.starts_with("HEAD ");
   silence_ = options.silence;
+  is_begun_ = !options.waits_for_begun;
+  stale_until_ = later(pool_.loop().now(), pool_.limits().stale_time);
   deadline_ = head_deadline_ = later(pool_.loop().now(), options.head_time);
   is_reused_ = transport_.has_value();
   if (!is_reused_) return connect();
@@ -123,6 +125,15 @@ void ClientConnection::disconnect() {
 
 void ClientConnection::cancel() { pool_.drop(*this); }
 
+void ClientConnection::begun() {
+  is_begun_ = true;
+  if (phase_ == Phase::kBody && !is_paused_) update_deadline();
+}
+
+void ClientConnection::update_deadline() {
+  deadline_ = is_begun_ ? later(pool_.loop().now(), silence_) : head_deadline_;
+}
+
 bool ClientConnection::release_request() {
   if (phase_ == Phase::kConnecting || has_unsent()) return false;
   head_ = body_ = {};
@@ -162,7 +173,7 @@ void ClientConnection::pause() {
 void ClientConnection::resume() {
   if (!is_paused_) return;
   is_paused_ = false;
-  if (phase_ == Phase::kBody) deadline_ = later(pool_.loop().now(), silence_);
+  if (phase_ == Phase::kBody) update_deadline();
   if (!transport_) return;
   reads_ = true;
   if (is_watched_) {
@@ -261,7 +272,7 @@ bool ClientConnection::take(std::string_view bytes, bool is_last) {
     if (!take_head(bytes, owner)) return false;
     if (phase_ == Phase::kHead) return true;
   }
-  if (!is_paused_) deadline_ = later(pool_.loop().now(), silence_);
+  if (!is_paused_) update_deadline();
   return take_body(bytes, is_last);
 }
 
@@ -346,8 +357,10 @@ bool ClientConnection::take_body(std::string_view bytes, bool is_last) {
   }
 }
 
+bool ClientConnection::is_stale() const { return is_reused_ && !has_answer_ && pool_.loop().now() <= stale_until_; }
+
 void ClientConnection::end_of_stream(bool is_clean) {
-  if (is_reused_ && !has_answer_) {
+  if (is_stale()) {
     disconnect();
     is_reused_ = false;
     sent_ = 0;

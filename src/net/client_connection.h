@@ -42,6 +42,7 @@ class ClientConnection final : public Watcher, public Call, public ListHook<InPo
   [[nodiscard]] bool is_idle() const { return phase_ == Phase::kIdle; }
 
   void cancel() override;
+  void begun() override;
   bool release_request() override;
   void take_rest(const std::function<void(std::string_view)>& take, std::size_t bytes_max) override;
   void pause() override;
@@ -55,6 +56,8 @@ class ClientConnection final : public Watcher, public Call, public ListHook<InPo
   void send_at_once();
   void defer_failure();
   void disconnect();
+  void update_deadline();
+  [[nodiscard]] bool is_stale() const;
   bool finish_connect();
   void send();
   void receive(std::uint32_t events);
@@ -87,6 +90,7 @@ class ClientConnection final : public Watcher, public Call, public ListHook<InPo
 
   // State of the current call.
   bool is_reused_ = false;
+  bool is_begun_ = false;  // See CallOptions::waits_for_begun.
   bool has_answer_ = false;
   bool is_paused_ = false;
   bool is_raw_ = false;
@@ -95,7 +99,7 @@ class ClientConnection final : public Watcher, public Call, public ListHook<InPo
   bool* is_gone_ = nullptr;  // Set to true if the object is destroyed during a call of the listener.
   std::string_view head_, body_;
   std::size_t sent_ = 0;
-  core::Instant deadline_, head_deadline_;
+  core::Instant deadline_, head_deadline_, stale_until_;
   core::Duration silence_{0};
   std::string held_;  // An incomplete response head.
   BodyFraming framing_;

@@ -109,6 +109,33 @@ TEST(ClientFaults, LimitsTheTimeForTheHead) {
   EXPECT_TRUE(begun.answered);
 }
 
+TEST(ClientFaults, TheTimeForTheHeadMayLastUntilTheCallerHasWhatItWaitsFor) {
+  const auto soon = [](CallOptions& options) {
+    options.head_time = std::chrono::milliseconds{5};
+    options.waits_for_begun = true;
+  };
+  for (const char* beginning : {"", "hell"}) {
+    const Recorder recorder =
+        fault_of(says("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n" + std::string{beginning}), soon);
+    EXPECT_EQ(recorder.fault, ClientFault::kTimeout);
+    EXPECT_EQ(recorder.body, beginning);
+  }
+  ScriptedServer server{says("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhell")};
+  Loop loop;
+  Client client{loop};
+  Recorder recorder{loop};
+  CallOptions options = to(server.address());
+  options.silence = std::chrono::milliseconds{5};
+  options.waits_for_begun = true;
+  Call& call = client.call(options, kGet, {}, recorder);
+  run_for(loop, std::chrono::milliseconds{600});
+  EXPECT_EQ(recorder.body, "hell");
+  EXPECT_EQ(recorder.faults, 0);
+  call.begun();
+  run(loop);
+  EXPECT_EQ(recorder.fault, ClientFault::kTimeout);
+}
+
 TEST(ClientFaults, LimitsTheTimeBetweenPieces) {
   const auto soon = [](CallOptions& options) { options.silence = std::chrono::milliseconds{5}; };
   const Recorder recorder = fault_of(says("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhell"), soon);

@@ -156,6 +156,27 @@ TEST(ClientPool, ReplacesAStaleConnectionOnce) {
   }
 }
 
+TEST(ClientPool, ARequestThatTheServerHadTimeToReadIsNotSentAgain) {
+  for (const bool resets : {false, true}) {
+    ScriptedServer server{[&](Peer& peer, int) {
+      peer.read_request();
+      peer.send(kHello);
+      peer.read_request();
+      std::this_thread::sleep_for(std::chrono::milliseconds{100});
+      if (resets) peer.reset();
+    }};
+    Loop loop;
+    ClientLimits limits;
+    limits.stale_time = std::chrono::milliseconds{10};
+    Client client{loop, limits};
+    EXPECT_EQ(fetch_once(loop, client, server.address()).ends, 1);
+    const Recorder recorder = fetch_once(loop, client, server.address());
+    EXPECT_EQ(recorder.fault, ClientFault::kClosed);
+    EXPECT_FALSE(recorder.answered);
+    EXPECT_EQ(server.accepted(), 1);
+  }
+}
+
 TEST(ClientPool, DoesNotRetryOnANewConnection) {
   ScriptedServer server{[&](Peer& peer, int) { peer.read_request(); }};
   Loop loop;

@@ -110,7 +110,8 @@ struct SharedFleets {
                                                                           SharedFleets* fleets = nullptr);
 
 // The greatest rate of Poisson arrivals, with request shapes drawn from the workload, at which one replica keeps the
-// SLO for `attainment` of the requests and no long queue forms. It is what an engineer would load-test before writing an autoscaler's target.
+// SLO for `attainment` of the requests and no long queue forms. It is what an engineer would load-test before writing
+// an autoscaler's target.
 [[nodiscard]] core::Result<planner::ReplicaCapacity> probe_capacity(const workload::Workload& workload,
                                                                     const PoolSpec& pool, const RunOptions& options,
                                                                     double attainment = 0.95);

@@ -46,6 +46,40 @@ class ReliabilityTest(unittest.TestCase):
         overview = gateway.overview()
         self.assertGreater(sum(each["failures_total"] for each in overview["replicas"]), 0, overview["replicas"])
 
+    def test_an_engine_that_sends_only_a_head_is_hidden_from_clients(self):
+        class HeadOnly(FakeReplica):
+            def complete(self, connection, request, number):
+                connection.sendall(HEAD)
+                connection.recv(1)
+
+        good = Engine(self, *FAST, name="good")
+        hung = HeadOnly(self, None)
+        # The limit between two pieces is longer than the test waits.
+        gateway = self.gateway(good.url, hung.url, first_byte_timeout="500ms", stream_idle_timeout="1h", health_interval="1h")
+        until_routed(gateway, 2)
+        for i in range(200):  # Which of two equal replicas is picked is drawn.
+            self.assertTrue(Stream(gateway.port, 2, f"prompt {i}").join().whole(2))
+            if hung.completions > 0:
+                break
+        self.assertGreater(hung.completions, 0)
+
+    def test_a_stream_that_fails_before_its_first_token_is_retried_elsewhere(self):
+        good = Engine(self, *FAST, name="good")
+        role = chunk(b'data: {"choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}\n\n')
+        error = chunk(b'data: {"error":{"message":"EngineCore encountered an issue","code":500}}\n\n')
+        end = chunk(b"data: [DONE]\n\n") + b"0\r\n\r\n"
+        for answer in (error + end, role + error + end, chunk(b": ping\n\n"), role):
+            bad = FakeReplica(self, lambda number, answer=answer: HEAD + answer)
+            gateway = self.gateway(good.url, bad.url, health_interval="1h")
+            until_routed(gateway, 2)
+            for i in range(200):
+                stream = Stream(gateway.port, 2, f"prompt {i}").join()
+                self.assertTrue(stream.whole(2), (answer, stream.text))
+                if bad.completions > 0:
+                    break
+            self.assertGreater(bad.completions, 0)
+            self.assertEqual(gateway.overview()["retried_total"], bad.completions)
+
     def test_if_all_engines_hang_the_client_gets_an_error(self):
         hung = Engine(self, "--fault", "hang")
         gateway = self.gateway(hung.url, first_byte_timeout="500ms", health_interval="1h")
