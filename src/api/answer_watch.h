@@ -93,7 +93,6 @@ class AnswerWatch {
   static constexpr AnswerFacts kNoFacts{};
   bool stream_ = false;
   bool done_ = false, ended_ = false, malformed_ = false;
-  bool has_content_ = false;
   bool within_event_ = false;
   bool within_usage_event_ = false;
   LongLine long_line_ = LongLine::kNone;
@@ -101,8 +100,7 @@ class AnswerWatch {
   std::uint8_t size_digits_ = 0;
   std::uint32_t text_events_ = 0, choice_events_ = 0, usage_events_ = 0;
   int error_status_ = 0;
-  std::uint64_t chunk_left_ = 0, text_bytes_ = 0, choices_ = 1;
-  std::bitset<kChoicesKnown> finished_;
+  std::uint64_t chunk_left_ = 0, text_bytes_ = 0;
   std::size_t settled_ = 0, last_chunk_at_ = 0;
   std::optional<Usage> usage_;
   // Of a document that comes in pieces: a long line, or the response; null: there was none yet. Most streams have none.
@@ -110,6 +108,9 @@ class AnswerWatch {
   std::string line_;         // The part of a line that was taken so far.
   std::string frame_;        // The latest event with text, without its text; empty: there is none.
   std::size_t text_at_ = 0;  // Position of the text in it.
+  bool has_content_ = false;
+  std::uint64_t choices_ = 1;
+  std::bitset<kChoicesKnown> finished_;
 };
 
 // Removes the events of a stream that have a usage and an empty list of choices. `payload` holds whole events.
