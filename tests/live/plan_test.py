@@ -429,13 +429,12 @@ class PlanTest(unittest.TestCase):
         self.assertRegex(done.stderr, r"\Apenstock: [^\n]*/file[^\n]*\n\Z")
 
     def test_a_policy_that_needs_a_capacity_is_refused_without_it(self):
-        done = self.run_to_end("--policy", "hpa-rate", "--capacity", "requests_per_s=2.5,concurrency=12",
+        done = self.run_to_end("--policy", "keda-tokens", "--capacity", "requests_per_s=2.5,concurrency=12",
                                "--dashboard", "127.0.0.1:0")
         self.assertEqual((done.returncode, done.stdout), (2, ""))
-        self.assertIn("hpa-rate has to know what one replica carries, and lacks input_tokens_per_s, output_tokens_per_s",
+        self.assertIn("keda-tokens has to know what one replica carries, and lacks input_tokens_per_s, output_tokens_per_s",
                       done.stderr)
-        planner = Planner(self, "--gateway", "127.0.0.1:1", "--policy", "hpa-rate", "--capacity",
-                          "requests_per_s=2.5,concurrency=12,input_tokens_per_s=9000,output_tokens_per_s=900")
+        planner = Planner(self, "--gateway", "127.0.0.1:1", "--policy", "hpa-rate", "--capacity", "requests_per_s=2.5")
         self.assertEqual(planner.state()["policy"], "hpa-rate")
 
     def test_two_planners_do_not_share_a_state_folder(self):
