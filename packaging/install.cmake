@@ -2,6 +2,8 @@
 include(GNUInstallDirs)
 install(TARGETS penstock RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT penstock)
 install(FILES LICENSE DESTINATION "${CMAKE_INSTALL_DATADIR}/licenses/penstock" COMPONENT penstock)
+install(FILES packaging/monitoring/penstock-rules.yaml packaging/monitoring/penstock-dashboard.json
+        DESTINATION "${CMAKE_INSTALL_DATADIR}/penstock/monitoring" COMPONENT penstock)
 install(FILES packaging/penstock.1 DESTINATION "${CMAKE_INSTALL_MANDIR}/man1" COMPONENT penstock)
 install(CODE "
   set(bindir \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}\")

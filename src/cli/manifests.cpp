@@ -33,6 +33,7 @@ struct ManifestOptions {
   Autoscaler autoscaler = Autoscaler::kNone;
   std::string ca_file;
   bool pod_monitor = false;
+  bool prometheus_rule = false;
 };
 
 options::Table manifests_table(ManifestOptions& made) {
@@ -56,6 +57,10 @@ options::Table manifests_table(ManifestOptions& made) {
            named_choice(made.autoscaler,
                         {{"none", Autoscaler::kNone}, {"keda", Autoscaler::kKeda}, {"hpa", Autoscaler::kHpa}}))
       .placeholder("KIND");
+  table
+      .add({"", "--prometheus-rule", "add a PrometheusRule with recording rules and alerts"},
+           boolean(made.prometheus_rule))
+      .implies("true");
   table.add({"", "--ca", "PEM file that verifies the planner's certificate for --autoscaler hpa"}, text(made.ca_file))
       .placeholder("FILE");
   return table;
@@ -184,7 +189,7 @@ options::Problems check_flags(const ManifestOptions& flags, const Parsed& parsed
         deployment::check_dns_label(flags.name, deployment::kLabelBytesMax - deployment::kSuffixBytesMax));
   check("--namespace", flags.in_namespace, deployment::check_dns_label(flags.in_namespace));
   check("--image", flags.image, deployment::check_image(flags.image));
-  for (const char* flag : {"--gateway", "--autoscaler", "--ca"})
+  for (const char* flag : {"--gateway", "--autoscaler", "--prometheus-rule", "--ca"})
     if (is_gateway && parsed.has(flag))
       problems.push_back({core::ErrorCode::kInvalidInput, flag, "is of `penstock manifests planner`", {}});
   if (flags.autoscaler == Autoscaler::kHpa && flags.ca_file.empty())
@@ -346,18 +351,19 @@ int write_manifests(const Arguments& arguments) {
   program.pod_monitor = flags.pod_monitor;
   program.configuration = source.yaml;
 
-  std::string header;
+  std::string header, rule;
   std::vector<nlohmann::ordered_json> objects;
   const auto finish = [&](const auto& manifest) {
     header = header_of(manifest, source.file, is_gateway, flags.autoscaler);
     objects = manifests_of(manifest);
+    if (flags.prometheus_rule) rule = "---\n" + deployment::prometheus_rule_of(manifest);
   };
   if (is_gateway)
     finish(gateway_manifest(flags, made, std::move(program), *reading));
   else
     finish(planner_manifest(flags, made, std::move(program), *reading));
   if (!reading->good()) return report_error(reading->problems());
-  return print(header + deployment::to_yaml(objects));
+  return print(header + deployment::to_yaml(objects) + rule);
 }
 
 }  // namespace penstock::cli

@@ -2,9 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <initializer_list>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
+
+#include "deployment/assets.h"
+#include "deployment/yaml_text.h"
 
 namespace penstock::deployment {
 namespace {
@@ -16,6 +20,7 @@ constexpr std::uint32_t kSecretMode = 0440;
 constexpr std::int64_t kSettleTime = 5;  // Seconds after the drain in which requests that were cut are settled.
 constexpr const char* kMetric = "penstock_target_replicas";
 constexpr const char* kExternalMetrics = "external.metrics.k8s.io";
+constexpr const char* kMonitoring = "monitoring.coreos.com/v1";
 constexpr const char* kRbac = "rbac.authorization.k8s.io";
 
 // RFC 4648, section 4, as caBundle has it.
@@ -100,19 +105,22 @@ class Objects {
                                                        {"selector", {{"matchLabels", selector_}}}};
   }
 
-  void add_pod_monitor(const char* port, bool has_tls) {
+  void add_pod_monitor(const char* port, bool has_tls, std::initializer_list<const char*> paths) {
     if (!program_.pod_monitor) return;
-    Json endpoint{{"port", port}, {"path", "/metrics"}, {"interval", "15s"}};
-    if (has_tls) {
-      endpoint["scheme"] = "https";
-      // Prometheus scrapes by address, which certificates of Services do not contain.
-      endpoint["tlsConfig"] = {{"serverName", program_.name + "-admin." + program_.in_namespace + ".svc"}};
+    Json endpoints = Json::array();
+    for (const char* path : paths) {
+      Json& endpoint = endpoints.emplace_back(Json{{"port", port}, {"path", path}, {"interval", "15s"}});
+      if (has_tls) {
+        endpoint["scheme"] = "https";
+        // Prometheus scrapes by address, which certificates of Services do not contain.
+        endpoint["tlsConfig"] = {{"serverName", program_.name + "-admin." + program_.in_namespace + ".svc"}};
+      }
+      if (!program_.metrics_token_key.empty())
+        endpoint["authorization"] = {
+            {"credentials", {{"name", program_.name + "-secrets"}, {"key", program_.metrics_token_key}}}};
     }
-    if (!program_.metrics_token_key.empty())
-      endpoint["authorization"] = {
-          {"credentials", {{"name", program_.name + "-secrets"}, {"key", program_.metrics_token_key}}}};
-    add("monitoring.coreos.com/v1", "PodMonitor")["spec"] = {{"selector", {{"matchLabels", selector_}}},
-                                                             {"podMetricsEndpoints", Json::array({endpoint})}};
+    add(kMonitoring, "PodMonitor")["spec"] = {{"selector", {{"matchLabels", selector_}}},
+                                              {"podMetricsEndpoints", std::move(endpoints)}};
   }
 
   struct Shape {
@@ -267,7 +275,7 @@ std::vector<Json> manifests_of(const GatewayManifest& gateway) {
   objects.add_deployment(
       {gateway.replicas, gateway.keeps_ledger, gateway.drain_time_s + kSettleTime, !gateway.access.empty()},
       std::move(container), state);
-  objects.add_pod_monitor("admin", gateway.admin_has_tls);
+  objects.add_pod_monitor("admin", gateway.admin_has_tls, {"/metrics"});
   return objects.take();
 }
 
@@ -323,8 +331,21 @@ std::vector<Json> manifests_of(const PlannerManifest& planner) {
       add_scaled_object(objects, planner, target);
     else if (planner.autoscaler == Autoscaler::kHpa)
       add_autoscaler(objects, target);
-  objects.add_pod_monitor("http", false);
+  objects.add_pod_monitor("http", false, {"/metrics", "/metrics/engines"});
   return objects.take();
+}
+
+std::string prometheus_rule_of(const ProgramManifest& program) {
+  Objects objects{program, "planner"};
+  objects.add(kMonitoring, "PrometheusRule");
+  std::string text = to_yaml(objects.take()) + "spec:\n";
+  bool begins_line = true;
+  for (const char c : assets::rules()) {
+    if (begins_line && c != '\n') text += "  ";
+    begins_line = c == '\n';
+    text += c;
+  }
+  return text;
 }
 
 }  // namespace penstock::deployment

@@ -55,4 +55,8 @@ struct PlannerManifest : ProgramManifest {
 };
 [[nodiscard]] std::vector<nlohmann::ordered_json> manifests_of(const PlannerManifest& planner);
 
+// Returns the rules of packaging/monitoring/penstock-rules.yaml as a PrometheusRule of the program, in YAML. Templates
+// in their texts stay as they are.
+[[nodiscard]] std::string prometheus_rule_of(const ProgramManifest& program);
+
 }  // namespace penstock::deployment

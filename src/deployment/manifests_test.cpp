@@ -171,5 +171,29 @@ TEST(Manifests, ARuleIsShownAsALineOfARole) {
             R"({apiGroups: ["discovery.k8s.io"], resources: ["endpointslices"], verbs: ["list", "watch"]})");
 }
 
+TEST(Manifests, TheEnginesAreScrapedThroughThePlannerOnly) {
+  auto planner = with_names<PlannerManifest>();
+  planner.pod_monitor = true;
+  auto gateway = with_names<GatewayManifest>();
+  gateway.pod_monitor = true;
+  const auto paths_of = [](const std::vector<Json>& objects) {
+    std::vector<std::string> paths;
+    for (const Json& endpoint : find(objects, "PodMonitor")["spec"]["podMetricsEndpoints"])
+      paths.push_back(endpoint["path"]);
+    return paths;
+  };
+  EXPECT_EQ(paths_of(manifests_of(planner)), (std::vector<std::string>{"/metrics", "/metrics/engines"}));
+  EXPECT_EQ(paths_of(manifests_of(gateway)), std::vector<std::string>{"/metrics"});
+}
+
+TEST(Manifests, ThePrometheusRuleHasTheEmbeddedRulesAsItsSpec) {
+  const std::string text = prometheus_rule_of(with_names<PlannerManifest>());
+  EXPECT_TRUE(text.starts_with("apiVersion: monitoring.coreos.com/v1\nkind: PrometheusRule\nmetadata:\n  name: gw\n"))
+      << text.substr(0, 200);
+  EXPECT_NE(text.find("\nspec:\n  # Recording and alerting rules"), std::string::npos);
+  EXPECT_NE(text.find("\n  groups:\n    - name: penstock-recording\n"), std::string::npos);
+  EXPECT_NE(text.find("{{ $labels.pool }}"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace penstock::deployment

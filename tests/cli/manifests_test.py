@@ -61,6 +61,16 @@ class Manifests(CliTest):
         self.assert_golden("planners", text)
         self.assertEqual(text.count("events.k8s.io"), 1)
 
+    def test_the_rules_for_the_operator_of_prometheus(self):
+        """Whatever else is written, the last document is the file of packaging/, two columns to the right."""
+        rules = (Path(__file__).resolve().parents[2] / "packaging/monitoring/penstock-rules.yaml").read_text()
+        text = self.manifests("planner", PLANNER, "--namespace", "llm", "--prometheus-rule", "--pod-monitor")
+        head, spec = text.split("\n---\n")[-1].split("\nspec:\n")
+        self.assertRegex(head, r"\AapiVersion: monitoring.coreos.com/v1\nkind: PrometheusRule\nmetadata:\n  name: penstock-planner\n  namespace: llm\n")
+        self.assertEqual(re.sub("(?m)^  ", "", spec), rules)
+        self.assertNotIn("PrometheusRule", self.manifests("planner", PLANNER))
+        self.run_program("manifests", "gateway", "penstock.yaml", "--prometheus-rule", code=2)
+
     def test_keys_in_the_file_make_it_a_secret(self):
         text = self.manifests("gateway", "tenants: [{name: shop, keys: [sk-shop]}]\n")
         self.assertIn("kind: Secret\n", text)

@@ -73,6 +73,14 @@ class Manifests(unittest.TestCase):
                     for kind in ("deployment", "service", "serviceaccount", "poddisruptionbudget", *(["podmonitor"] if monitor else [])):
                         self.assertIn(kind, kinds)
 
+    def test_the_operator_of_prometheus_accepts_the_rules(self):
+        if "PodMonitor" in self.without:
+            self.skipTest("its definitions cannot be obtained")
+        if "prometheusrules.monitoring.coreos.com" not in self.cluster.kubectl("get", "crds", "-o", "name"):
+            self.skipTest("the definition of PrometheusRule is missing")
+        text = self.manifests("planner", EXAMPLES["aggregated"], "--prometheus-rule")
+        self.assertIn("prometheusrule", self.apply(text, "--dry-run=server"))
+
     def test_a_mistake_would_be_found(self):
         text = self.manifests("gateway", {}).replace("replicas: 1", "replicaz: 1")
         with self.assertRaisesRegex(AssertionError, "replicaz"):

@@ -50,6 +50,8 @@ class Packaging(unittest.TestCase):
             self.assertRegex(unit, r"(?m)^ExecStart=/\S+/bin/penstock (gateway|plan) --config /etc/penstock/penstock\.yaml ")
             self.assertIn("ExecReload=/bin/kill -HUP $MAINPID", unit)
         self.assertIn("complete -F _penstock penstock", (top / "share/bash-completion/completions/penstock").read_text())
+        for name in ("penstock-rules.yaml", "penstock-dashboard.json"):
+            self.assertEqual((top / "share/penstock/monitoring" / name).read_text(), (ROOT / "packaging/monitoring" / name).read_text())
         self.assertIn("#compdef penstock", (top / "share/zsh/vendor-completions/_penstock").read_text())
 
     def test_install_has_a_prefix_and_a_destination(self):

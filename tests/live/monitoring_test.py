@@ -1,0 +1,266 @@
+#!/usr/bin/env python3
+"""The rules and the dashboard of packaging/monitoring: in promtool, and in a Prometheus that scrapes a gateway and a planner."""
+
+import json
+import os
+import re
+import subprocess
+import tempfile
+import time
+import unittest
+import urllib.parse
+from pathlib import Path
+
+from live_testing import SECONDS, Gateway, Stream, ask, complete, config_file, until
+from monitoring_series import CASES, rule_tests
+from planner_testing import Home, until_routed, until_serving
+from prometheus_test import Prometheus
+from real_clients import prometheus_folder
+
+ROOT = Path(__file__).resolve().parents[2]
+RULES = ROOT / "packaging" / "monitoring" / "penstock-rules.yaml"
+DASHBOARD = ROOT / "packaging" / "monitoring" / "penstock-dashboard.json"
+CONFIG = """
+global: {{scrape_interval: 1s, evaluation_interval: 1s}}
+rule_files: ['{rules}']
+scrape_configs:
+  - {{job_name: gateway, static_configs: [{{targets: ['127.0.0.1:{gateway}']}}]}}
+  - {{job_name: planner, static_configs: [{{targets: ['127.0.0.1:{planner}']}}]}}
+  - {{job_name: engines, metrics_path: /metrics/engines, static_configs: [{{targets: ['127.0.0.1:{planner}']}}]}}
+"""
+# Labels of targets and of Prometheus' own series ALERTS.
+LABELS_OF_PROMETHEUS = {"namespace", "job", "instance", "alertname", "alertstate", "severity"}
+WORDS = {"by", "without", "on", "ignoring", "group_left", "group_right", "and", "or", "unless", "offset", "bool", "inf", "nan"}
+ROUNDS_MAX = 100  # of requests and queries until all panels have data
+VARIABLES = {"$__rate_interval": "1m", "$__range": "1h", "$namespace": ".*", "$model": ".*", "$pool": ".*", "$dimension": ".*"}
+# Series that this fleet has not: no forecast without data, no Kubernetes, no exporter of GPU figures, no policy, no problem.
+ABSENT = re.compile("predicted|penstock_overload_actions|penstock_replicas_asked|penstock_replicas_pending|penstock_pool_held|"
+                    "penstock_start_up|penstock_gpu_util|penstock_gpu_memory|penstock_leader|next_phase|penstock_kv_full|ALERTS|"
+                    "penstock_replica_problem|penstock_diagnosis|penstock_forecast_error|changes\\(|penstock_decision_evidence|"
+                    "slo_burn_rate|penstock_candidate|penstock_decisions_total\\{limited_by|"
+                    "penstock_queue_oldest|gpu_cost_usd_per_million_output")
+
+
+def promtool(*words):
+    return subprocess.run([os.path.join(prometheus_folder(), "promtool"), *words], capture_output=True, text=True,
+                          timeout=4 * SECONDS, check=False)
+
+
+def rules():
+    """Expressions by the name of their rule, and the names of the alerts. The file has one layout, so that no YAML library is needed."""
+    found, name = {}, None
+    lines = RULES.read_text().splitlines()
+    for number, line in enumerate(lines):
+        if rule := re.match(r"      - (?:record|alert): (\S+)$", line):
+            name = rule[1]
+        elif expression := re.match(r"        expr: (.+)$", line):
+            words = [expression[1]]
+            if words == [">-"]:
+                words = []
+                for more in lines[number + 1:]:
+                    if not more.startswith(" " * 10):
+                        break
+                    words.append(more.strip())
+            assert name not in found, name
+            found[name] = " ".join(words)
+    return found
+
+
+def panels():
+    return json.loads(DASHBOARD.read_text())["panels"]
+
+
+def expressions():
+    """Expressions of the dashboard by the title of their panel."""
+    board = json.loads(DASHBOARD.read_text())
+    for panel in board["panels"]:
+        for target in panel.get("targets", ()):
+            yield panel["title"], target["expr"]
+    for annotation in board["annotations"]["list"]:
+        yield annotation["name"], annotation["expr"]
+    for variable in board["templating"]["list"]:
+        if query := re.match(r"label_values\((.+), (\w+)\)$", variable.get("definition", "")):
+            yield variable["name"], f"group by ({query[2]}) ({query[1]})"
+
+
+def without_variables(expression):
+    for name, value in VARIABLES.items():
+        expression = expression.replace(name, value)
+    assert "$" not in expression, expression
+    return expression
+
+
+def selectors(expression):
+    """Names of series with the labels that matchers name, and the labels of all clauses by, on and the like."""
+    texts = re.sub(r'"[^"]*"', '""', expression)
+    clauses = {label for labels in re.findall(r"\b(?:by|on|without|ignoring|group_left|group_right)\s*\(([^()]*)\)", texts)
+               for label in re.split(r"\s*,\s*", labels.strip()) if label}
+    rest = re.sub(r"\b(?:by|on|without|ignoring|group_left|group_right)\s*\([^()]*\)", " ", texts)
+    rest = re.sub(r"\[[^]]*\]", "", rest)
+    series = []
+    for name, labels in re.findall(r"(?<![\w.:])([a-zA-Z_:][\w:]*)(?!\s*\()(?![\w:])\s*(\{[^}]*\})?", re.sub(r"\boffset \w+", "", rest)):
+        if name not in WORDS:
+            series.append((name, set(re.findall(r"(\w+)\s*(?:=~|!~|!=|=)", labels))))
+    return series, clauses
+
+
+def exposed(*texts):
+    """Label names of each series of these expositions."""
+    found = {}
+    for text in texts:
+        for name in re.findall(r"(?m)^# TYPE (\S+) ", text):
+            found.setdefault(name, set())
+        for name, labels in re.findall(r"(?m)^([a-zA-Z_:][\w:]*)(?:\{(.*)\})? \S+$", text):
+            found.setdefault(name, set()).update(re.findall(r'(\w+)="(?:[^"\\]|\\.)*"', labels))
+    for name, labels in list(found.items()):
+        if name.endswith("_bucket"):
+            found[name.removesuffix("_bucket")] |= labels - {"le"}  # As a native histogram.
+    return found
+
+
+def reference():
+    """The same of the reference page of the planner's metrics, and of what a gateway shows in few states only."""
+    found = {"penstock_replica_problem": {"replica", "code"}, "penstock_overload_actions_total": {"class", "tenant", "action"}}
+    for name, labels in re.findall(r"(?m)^\| `(\w+)` \| \w+ \| ([^|]*) \|", (ROOT / "docs/reference/metrics.md").read_text()):
+        found[name] = {label for label in labels.strip().split(", ") if label} | {"model"}  # That of several deployments.
+    return found
+
+
+class MonitoringTest(unittest.TestCase):
+    maxDiff = None
+
+    def test_the_rules_are_valid(self):
+        done = promtool("check", "rules", RULES)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn(f"{len(rules())} rules found", done.stdout)
+
+    def test_alerts_fire_on_faults_and_on_nothing_else(self):
+        self.assertEqual({alert for case in CASES for alert in case[1]}, {name for name in rules() if name.startswith("Penstock")},
+                         "alerts without a case")
+        with tempfile.TemporaryDirectory() as folder:
+            names = []
+            for number, tests in enumerate(rule_tests(str(RULES))):
+                names.append(os.path.join(folder, f"{number}.yaml"))
+                with open(names[-1], "w") as file:
+                    json.dump(tests, file)
+            done = promtool("test", "rules", *names)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_each_alert_has_a_severity_and_a_runbook(self):
+        parts = re.split(r"(?m)^      - (?:record|alert): ", RULES.read_text())[1:]
+        runbooks = (ROOT / "docs/alerts.md").read_text()
+        for part in parts:
+            name = part.splitlines()[0]
+            if ":" in name:
+                continue
+            with self.subTest(name):
+                self.assertRegex(part, r"\n        labels: \{severity: (critical|warning|info)\}\n")
+                self.assertRegex(part, r"\n          summary: \w.*\n          description: .*\n")
+                self.assertIn(f"/alerts.md#{name.lower()}\n", part)
+                runbook = re.search(rf"(?ms)^### {name}\n(.*?)(?=^##|\Z)", runbooks)
+                self.assertIsNotNone(runbook, "no runbook")
+                self.assertEqual(re.findall(r"(?m)^- \*\*([\w ]+):\*\*", runbook[1]), ["Meaning", "Impact", "Look at", "Do"])
+        self.assertEqual(set(re.findall(r"(?m)^### (Penstock\w+)$", runbooks)), {name for name in rules() if ":" not in name})
+
+    def test_the_dashboard_has_one_place_for_each_panel(self):
+        cells, numbers = set(), set()
+        for panel in panels():
+            at = panel["gridPos"]
+            self.assertLessEqual(at["x"] + at["w"], 24, panel["title"])
+            mine = {(x, y) for x in range(at["x"], at["x"] + at["w"]) for y in range(at["y"], at["y"] + at["h"])}
+            self.assertFalse(cells & mine, panel["title"])
+            cells |= mine
+            self.assertNotIn(panel["id"], numbers)
+            numbers.add(panel["id"])
+            for target in panel.get("targets", ()):
+                self.assertEqual(target["datasource"]["uid"], "${datasource}", panel["title"])
+
+    def test_names_and_labels_are_those_of_a_real_fleet(self):
+        home = Home(self, "  - {name: chat, replicas: 1, min_replicas: 1, max_replicas: 2}")
+        with open(home.config, "a") as file:
+            file.write("tenants: [{name: nightly, keys: [sk-nightly], tokens_per_minute: 1000}]\n")
+        gateway = home.gateway(self)
+        planner = home.planner(self, gateway)
+        until_serving(home, 1)
+        until_routed(gateway, 1)
+        prometheus = Prometheus(self, home.own_ports[0], CONFIG.format(rules=RULES, gateway=gateway.admin, planner=planner.port))
+        until("three targets that are read", lambda: prometheus.value("sum(up)") == 3)
+
+        def result(expression):
+            answer = json.loads(ask(prometheus.port, "GET", "/api/v1/query?query=" + urllib.parse.quote(expression))[2])
+            self.assertEqual(answer["status"], "success", f"{expression}: {answer}")
+            return answer["data"]["result"]
+
+        # All that this fleet can show is shown: panels with a wrong label would stay empty.
+        missing = [(title, without_variables(expression)) for title, expression in expressions()]
+        missing = [each for each in missing if not ABSENT.search(each[1])]
+        self.assertGreater(len(missing), 70)
+
+        def nothing_is_missing():
+            complete(gateway.port, 20)
+            complete(gateway.port, 20, Authorization="Bearer sk-nightly")  # It is soon over its budget.
+            stream = Stream(gateway.port, 20)
+            stream.thread.join()
+            stream.connection.close()
+            missing[:] = [each for each in missing if not result(each[1])]
+            return not missing
+
+        for _ in range(ROUNDS_MAX):
+            if nothing_is_missing():
+                break
+            time.sleep(0.5)
+        self.assertEqual(missing, [], "panels without data")
+        for _, expression in expressions():
+            result(without_variables(expression))
+        until("rules that were evaluated", lambda: prometheus.value('penstock:request_ttft_seconds:p95_5m{class="interactive"}'))
+        answer = json.loads(ask(prometheus.port, "GET", "/api/v1/rules")[2])
+        found = [rule for group in answer["data"]["groups"] for rule in group["rules"]]
+        self.assertEqual(sorted(rule["name"] for rule in found), sorted(rules()))
+        self.assertEqual([(rule["name"], rule["lastError"]) for rule in found if rule.get("lastError")], [])
+
+        # A second gateway has a replica with a problem.
+        broken = Gateway(self, "--config", config_file(self, gateway={"replicas": [{"url": "http://127.0.0.1:1"}]}, model="m"))
+        until("a problem", lambda: "penstock_replica_problem{" in ask(broken.admin, "GET", "/metrics")[2])
+        known = exposed(ask(gateway.admin, "GET", "/metrics")[2], ask(planner.port, "GET", "/metrics")[2],
+                        ask(planner.port, "GET", "/metrics/engines")[2], ask(broken.admin, "GET", "/metrics")[2])
+        self.assertEqual(known["penstock_replica_problem"], reference()["penstock_replica_problem"])
+        for name, labels in reference().items():
+            known.setdefault(name, set()).update(labels)
+        known["ALERTS"] = set().union(*known.values())
+        of_rules = [name for name in rules() if ":" in name]
+        all_labels = known["ALERTS"] | LABELS_OF_PROMETHEUS
+        used = [*rules().items(), *expressions()]
+        self.assertGreater(len(used), 150)
+        for title, expression in used:
+            series, clauses = selectors(expression)
+            with self.subTest(title, expression=expression):
+                self.assertTrue(series)
+                self.assertLessEqual(clauses, all_labels)
+                names = set()
+                for name, labels in series:
+                    if name in of_rules:
+                        labels -= {"model", "class"}
+                    else:
+                        self.assertIn(name, known)
+                        names |= known[name]
+                        labels -= known[name]
+                    self.assertLessEqual(labels, LABELS_OF_PROMETHEUS, name)
+                if all(name not in of_rules for name, _ in series):
+                    self.assertLessEqual(clauses, names | LABELS_OF_PROMETHEUS)
+
+    def test_values_of_labels_are_documented(self):
+        text = " ".join(path.read_text() for path in [*(ROOT / "docs").glob("*.md"), *(ROOT / "docs/reference").glob("*.md")]
+                        if path.name != "alerts.md")
+        sources = " ".join(path.read_text() for path in (ROOT / "src").glob("**/*.cpp") if not path.name.endswith("_test.cpp"))
+        for title, expression in [*rules().items(), *expressions()]:
+            for label, values in re.findall(r'(\w+)(?:=~|!~|!=|=)"([^"]+)"', expression):
+                if label in LABELS_OF_PROMETHEUS or values.startswith("$") or label == "quantile":
+                    continue
+                for value in values.split("|"):
+                    with self.subTest(title, label=label, value=value):
+                        self.assertRegex(text + sources, rf'["`]{re.escape(value)}["`]|\b{re.escape(value)}\b')
+                        self.assertIn(f'"{value}"', sources)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
