@@ -46,7 +46,7 @@ struct ModelListing {
 
 // A group contains the replicas of one model with one role, and of one pool where the options have rules for pools; a
 // picking strategy chooses within it. Slots number the replicas of all groups; a slot is reused once its
-// replica is gone and its requests have ended. Not thread-safe.
+// replica is gone and its requests and transfers have ended. Not thread-safe.
 class ReplicaSet {
  public:
   explicit ReplicaSet(const DispatchOptions& options);
@@ -66,6 +66,8 @@ class ReplicaSet {
     std::uint64_t ejections_logged = 0;                                    // The ejections that were reported.
     bool suspect = false;                                                  // Counted in Group::suspects.
     std::uint32_t open_requests = 0;
+    // Requests that left this prefill replica and whose KV may still be fetched from it. They are no load.
+    std::uint32_t open_transfers = 0;
     bool reports_cached_tokens = false;  // Its usage has contained cached tokens.
     std::uint64_t requests_total = 0, failures_total = 0, busy_total = 0;
     std::array<std::uint64_t, routing::kPickReasons> picks{};  // Attempts by the reason of the choice.
@@ -138,6 +140,10 @@ class ReplicaSet {
   // The request has left the slot; arguments as in PickingStrategy::finished.
   void finished(std::uint32_t slot, std::uint32_t uncached_tokens, std::uint32_t input_tokens,
                 std::uint32_t output_tokens, bool answered);
+
+  // Between these calls the prefill replica has one more open transfer. Call hold_kv() before the request leaves it.
+  void hold_kv(std::uint32_t slot) { ++replicas_[slot].open_transfers; }
+  void release_kv(std::uint32_t slot);
 
   // Reports of engines.
   [[nodiscard]] routing::PickingStrategy::Load load(std::uint32_t slot, core::Instant now) const;
