@@ -42,7 +42,8 @@ struct EngineSeen {
   bool asleep = false;     // The engine sleeps, or has not finished a request to sleep or to wake up.
   bool switching = false;  // The engine has not finished a request to change its role.
 };
-// With several gateways: the oldest `at`, whether any of them routes to the replica, and the sum of open requests.
+// With several gateways: the oldest `at`, whether any of them routes to the replica, and the sum of open requests. They
+// include requests whose KV a decode replica may still fetch from it.
 struct GatewaySeen {
   core::Instant at;
   bool routes = false;  // The gateway sends new requests to the replica.

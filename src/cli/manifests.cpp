@@ -47,7 +47,7 @@ options::Table manifests_table(ManifestOptions& made) {
       .by_default("penstock-gateway or penstock-planner");
   table.add({"", "--pod-monitor", "add a PodMonitor for the operator of Prometheus"}, boolean(made.pod_monitor))
       .implies("true");
-  table.add({"", "--replicas", "pods; of several planners one leads, and each observes one of several gateways"},
+  table.add({"", "--replicas", "pods of the planner, of which one leads; a gateway has one pod"},
             count(made.replicas, 1, kReplicasMax));
   table.group("Planner");
   table.add({"", "--gateway", "admin address of the gateway, HOST:PORT"}, address(made.gateway))
@@ -192,6 +192,11 @@ options::Problems check_flags(const ManifestOptions& flags, const Parsed& parsed
   for (const char* flag : {"--gateway", "--autoscaler", "--prometheus-rule", "--ca"})
     if (is_gateway && parsed.has(flag))
       problems.push_back({core::ErrorCode::kInvalidInput, flag, "is of `penstock manifests planner`", {}});
+  if (is_gateway && flags.replicas > 1)
+    problems.push_back(
+        {core::ErrorCode::kInvalidInput, "--replicas",
+         fmt::format("must be 1 for a gateway, is {}, because a planner observes one gateway", flags.replicas),
+         "give each gateway a --name, pods and a planner of its own"});
   if (flags.autoscaler == Autoscaler::kHpa && flags.ca_file.empty())
     problems.push_back({core::ErrorCode::kInvalidInput, "--ca", "is missing",
                         "name the PEM file of the CA that signed tls.crt of the Secret " + flags.name + "-secrets"});
@@ -233,8 +238,6 @@ deployment::GatewayManifest gateway_manifest(const ManifestOptions& flags, const
   gateway.replicas = flags.replicas;
   gateway.drain_time_s = std::chrono::ceil<std::chrono::seconds>(setup.drain_time).count();
   gateway.keeps_ledger = !setup.ledger.empty();
-  if (gateway.keeps_ledger && gateway.replicas > 1)
-    reading.report("gateway.ledger", "a ledger belongs to one gateway", "remove it, or --replicas");
   if (!reading.given("gateway.drain_delay"))  // Nodes need time to learn that a pod is not ready.
     for (const char* argument : {"--drain-delay", "5s"}) gateway.arguments.emplace_back(argument);
   if (const gateway::PodOptions& pods = setup.discovery.pods; pods.follows_any() && pods.kubeconfig.empty()) {

@@ -174,7 +174,9 @@ core::Result<GatewayState> read_overview(std::string_view json) {
     read.open_requests = reader.count<std::uint32_t>(reader.member(replica, "open_requests"));
     read.eligible = reader.boolean(reader.member(replica, "eligible"));
     read.healthy = reader.boolean(reader.member(replica, "healthy"));
-    // A gateway of an earlier version has neither.
+    // A gateway of an earlier version has none of these.
+    if (replica.contains("open_transfers"))
+      read.open_transfers = reader.count<std::uint32_t>(reader.member(replica, "open_transfers"));
     if (replica.contains("workers"))
       read.workers = std::max(1U, reader.count<std::uint32_t>(reader.member(replica, "workers")));
     if (replica.contains("fpm")) read.fpm = reader.texts(reader.member(replica, "fpm"));

@@ -49,9 +49,13 @@ struct GatewayReplica {
   std::string id, url, model, pool, role;  // role: "aggregated", …
   std::string phase;                       // "warming", "serving", "draining"
   std::uint32_t open_requests = 0;
+  std::uint32_t open_transfers = 0;  // Requests whose KV may still be fetched from it; 0 with an older gateway.
   bool eligible = false, healthy = true;
   std::uint32_t workers = 1;     // Engines behind its URL.
   std::vector<std::string> fpm;  // ZeroMQ endpoints of its forward pass metrics.
+
+  // What has to end before it may be stopped.
+  [[nodiscard]] std::uint32_t open_work() const { return open_requests + open_transfers; }
 };
 // Requests that wait for a replica with free capacity, without those that wait for a budget.
 struct GatewayWaiting {

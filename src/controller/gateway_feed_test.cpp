@@ -9,13 +9,14 @@ const std::string kTraffic = R"({"boot":"b1","now_s":12.5,"next":3,"lost":4,"eve
                              R"(["arrival",7,10.0,"m","batch","shop",1000,[1,9223372036854775807]],)"
                              R"(["first_token",7,10.5,100.0,500.0,256],)"
                              R"(["end",7,12.0,"completed","r1",1100,101,-1.0]]})";
-const std::string kOverview = R"({"boot":"b1","now_s":12.5,"replicas":[{"id":"r1","url":"http://a:1","model":"llama",)"
-                              R"("pool":"chat","role":"decode",)"
-                              R"("phase":"draining","open_requests":3,"eligible":false,"healthy":true}],)"
-                              R"("queue":{"interactive":2,"batch":3,"oldest_s":9,)"
-                              R"("models":[{"model":"llama","waiting_for_room":4,"oldest_s":1.5},)"
-                              R"({"model":"qwen","waiting_for_room":1,"oldest_s":0.5}]},)"
-                              R"("refused_total":9})";
+const std::string kOverview =
+    R"({"boot":"b1","now_s":12.5,"replicas":[{"id":"r1","url":"http://a:1","model":"llama",)"
+    R"("pool":"chat","role":"decode",)"
+    R"("phase":"draining","open_requests":3,"open_transfers":2,"eligible":false,"healthy":true}],)"
+    R"("queue":{"interactive":2,"batch":3,"oldest_s":9,)"
+    R"("models":[{"model":"llama","waiting_for_room":4,"oldest_s":1.5},)"
+    R"({"model":"qwen","waiting_for_room":1,"oldest_s":0.5}]},)"
+    R"("refused_total":9})";
 
 std::string replaced(std::string text, std::string_view what, std::string_view with) {
   const std::size_t at = text.find(what);
@@ -114,6 +115,7 @@ TEST(ReadOverview, ReadsReplicasAndQueue) {
   EXPECT_EQ(replica.role, "decode");
   EXPECT_EQ(replica.phase, "draining");
   EXPECT_EQ(replica.open_requests, 3U);
+  EXPECT_EQ(replica.open_work(), 5U);
   EXPECT_FALSE(replica.eligible);
   EXPECT_TRUE(replica.healthy);
   ASSERT_EQ(state->waiting_by_model.size(), 2U);

@@ -298,6 +298,7 @@ class KubernetesFleetTest : public testing::Test {
         GatewayReplica& made = state.replicas[view.name];
         made.eligible = view.seen.state == signals::ReplicaState::kReady;
         made.open_requests = *open;
+        made.open_transfers = open_transfers;
         made.model = "m";
       }
       for (const std::string& name : listed_too) {
@@ -329,10 +330,12 @@ class KubernetesFleetTest : public testing::Test {
       exchange.respond(200, {},
                        "# TYPE vllm:num_requests_running gauge\nvllm:num_requests_running{model_name=\"m\"} " +
                            std::to_string(running) +
-                           "\n# TYPE vllm:num_requests_waiting gauge\nvllm:num_requests_waiting{model_name=\"m\"} 0\n");
+                           "\n# TYPE vllm:num_requests_waiting gauge\nvllm:num_requests_waiting{model_name=\"m\"} 0\n" +
+                           "# TYPE penstock_engine_kv_transfers_open gauge\npenstock_engine_kv_transfers_open " +
+                           std::to_string(transfers) + "\n");
     }
     std::string error_body(int, std::string_view) override { return {}; }
-    std::uint32_t running = 0;
+    std::uint32_t running = 0, transfers = 0;
     std::uint16_t port = 0;
     std::unique_ptr<net::Server> server_;
   };
@@ -345,6 +348,7 @@ class KubernetesFleetTest : public testing::Test {
   Engines engines{loop};
   std::optional<std::uint32_t> open = 0;
   std::vector<std::string> listed_too;  // The gateway routes to these, too.
+  std::uint32_t open_transfers = 0;
   KubernetesFleetOptions options;
   std::unique_ptr<KubernetesFleet> fleet;
 };

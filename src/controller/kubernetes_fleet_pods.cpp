@@ -157,10 +157,11 @@ actuation::PodSeen KubernetesFleet::observe(const connect::PodGroup& group, cons
   seen.blocked_by = replica.start.blocked_by();
   seen.blocked_since = replica.start.blocked_since();
   if (const auto listed = gateway_.find(pod.name); listed != gateway_.end() && gateway_at_)
-    seen.gateway = actuation::GatewaySeen{*gateway_at_, listed->second.eligible, listed->second.open_requests};
+    seen.gateway = actuation::GatewaySeen{*gateway_at_, listed->second.eligible, listed->second.open_work()};
   if (const auto sample = watch_.sample_of(replica.number))
-    seen.engine = actuation::EngineSeen{sample->sampled_at, true,
-                                        actuation::OpenWork{sample->queued_requests + sample->running_requests, 0}};
+    seen.engine = actuation::EngineSeen{
+        sample->sampled_at, true,
+        actuation::OpenWork{sample->queued_requests + sample->running_requests, sample->open_transfers.value_or(0)}};
   return seen;
 }
 

@@ -156,6 +156,20 @@ TEST_F(KubernetesFleetTest, UnderALeaseALateWriteOfThePlannerBeforeIsNoOthers) {
   EXPECT_EQ(log.count(Event::kPoolHeld), 0U);
 }
 
+TEST_F(KubernetesFleetTest, APodStaysWhileKvIsFetchedFromIt) {
+  open_transfers = 2;
+  fleet->set_target(0, 1);
+  ASSERT_TRUE(until([&] { return seen().draining == 2; }));
+  run(1s);
+  EXPECT_EQ(cluster.pods(), 3U) << "the gateway knows of decode replicas that have not answered";
+  engines.transfers = 1;
+  open_transfers = 0;
+  run(1s);
+  EXPECT_EQ(cluster.pods(), 3U) << "the engines report transfers";
+  engines.transfers = 0;
+  ASSERT_TRUE(until([&] { return cluster.pods() == 1; }));
+}
+
 TEST_F(KubernetesFleetTest, WithoutTheGatewayNothingShrinks) {
   open.reset();
   fleet->set_target(0, 1);

@@ -147,14 +147,17 @@ class ScriptedGateway final : private net::ExchangeHandler {
                          R"({"model":"other","waiting_for_room":2,"oldest_s":0.5}]},"refused_total":0})";
   std::string traffic = R"({"boot":"b","now_s":5,"next":0,"lost":0,"events":[]})";
   std::string prefixes = R"({"prefixes":[]})";
-  std::vector<std::string> asked;  // Targets.
+  std::function<std::string(std::string_view target)> answer_traffic;  // Instead of `traffic`.
+  std::vector<std::string> asked;                                      // Targets.
 
  private:
   void on_request(net::Exchange& exchange) override {
     asked.emplace_back(exchange.head().target);
     const std::string_view path = exchange.head().path();
-    exchange.respond(
-        status, {}, path == "/penstock/v1/traffic" ? traffic : (path == "/penstock/v1/prefixes" ? prefixes : overview));
+    if (path == "/penstock/v1/traffic")
+      exchange.respond(status, {}, answer_traffic ? answer_traffic(exchange.head().target) : traffic);
+    else
+      exchange.respond(status, {}, path == "/penstock/v1/prefixes" ? prefixes : overview);
   }
   std::string error_body(int, std::string_view fault) override { return std::string{fault}; }
 

@@ -185,7 +185,7 @@ void LocalFleet::update_gateway(const GatewayState& state, core::Instant at) {
     seen.at = at;
     if (const auto known = state.replicas.find(actuation::name_of(replica)); known != state.replicas.end()) {
       seen.routes = known->second.eligible;
-      seen.open_requests = known->second.open_requests;
+      seen.open_requests = known->second.open_work();
     }
     reports_[replica.id].gateway = seen;
   }

@@ -20,6 +20,7 @@ namespace penstock::controller {
 namespace {
 
 constexpr core::Duration kGatewayTimeout = std::chrono::seconds{2};
+constexpr std::uint32_t kPollsPerProbe = 10;
 // The policy requests the time that its trials need; windows and segments need a minute.
 constexpr core::Duration kMemoryLeast = std::chrono::minutes{2};
 
@@ -63,6 +64,36 @@ void put_bounds_and_prices(std::vector<signals::Pool>& pools, const std::vector<
 std::string failure_of(const core::Result<net::FetchAnswer>& answer) {
   if (!answer) return answer.error().message();
   return answer->status == 200 ? std::string{} : fmt::format("status {}", answer->status);
+}
+
+net::FetchRequest gateway_request(const DaemonOptions& options, std::string path) {
+  net::FetchRequest request = net::request_to(options.gateway, std::move(path), kGatewayTimeout);
+  if (!options.gateway_authorization.empty())
+    request.fields.push_back({"Authorization", options.gateway_authorization});
+  if (options.gateway_tls != nullptr) {
+    request.call.tls = options.gateway_tls;
+    request.call.host = net::parse_url(options.gateway.text())->host;
+  }
+  return request;
+}
+
+// While the connection to the gateway is in use, this request opens another one. It leads to another gateway if the
+// address belongs to several.
+void probe_gateway(net::Client& client, const DaemonOptions& options, GatewayCursors& cursors) {
+  net::FetchRequest request = gateway_request(options, "/penstock/v1/overview");
+  request.fields.push_back({"Connection", "close"});
+  net::fetch(client, std::move(request), [&cursors](core::Result<net::FetchAnswer> answer) {
+    if (!answer || answer->status != 200) return;
+    if (const auto state = read_overview(answer->body)) cursors.answered_apart(state->boot);
+  });
+}
+
+void report_several_gateways(const DaemonOptions& options, core::Instant now, FleetEvents& events) {
+  const std::string address = options.gateway.text();
+  events.log().write(logging::Event::kSeveralGateways, {{"address", address}});
+  events.add(
+      now, true, {},
+      fmt::format("several gateways answer at {}; the traffic of those that are not reached is unknown", address));
 }
 
 }  // namespace
@@ -127,40 +158,33 @@ void PlannerDaemon::reconfigure(DaemonOptions options, std::unique_ptr<decision:
   if (!is_judged_anew) return;
   token_costs_.restart(loop_.now(), control_loop_.totals());
   traffic_ = TrafficRecorder{traffic_options()};
-  next_event_ = 0;
+  cursors_.restart();
 }
 
 // ---- the gateway ----------------------------------------------------------------------------------------------------
 
-net::FetchRequest PlannerDaemon::gateway_request(std::string path) const {
-  net::FetchRequest request = net::request_to(options_.gateway, std::move(path), kGatewayTimeout);
-  if (!options_.gateway_authorization.empty())
-    request.fields.push_back({"Authorization", options_.gateway_authorization});
-  if (options_.gateway_tls != nullptr) {
-    request.call.tls = options_.gateway_tls;
-    request.call.host = net::parse_url(options_.gateway.text())->host;
-  }
-  return request;
-}
-
+// The two requests follow each other on one connection, so that overview and traffic are those of one gateway.
 void PlannerDaemon::request_overview() {
-  request_traffic();
-  if (std::exchange(overview_in_flight_, true)) return;
+  if (traffic_in_flight_ || std::exchange(overview_in_flight_, true)) return;
   const core::Instant requested_at = loop_.now();
-  net::fetch(client_, gateway_request("/penstock/v1/overview"),
+  net::fetch(client_, gateway_request(options_, "/penstock/v1/overview"),
              [this, requested_at](core::Result<net::FetchAnswer> answer) {
                overview_in_flight_ = false;
                const std::string failure = failure_of(answer);
                auto state = failure.empty() ? read_overview(answer->body) : core::invalid_input({}, failure);
                report_gateway(overview_failure_, state ? std::string{} : state.error().message());
                if (state) {
+                 if (cursors_.answered(state->boot, loop_.now()))
+                   report_several_gateways(options_, loop_.now(), events_);
                  gateway_ = *std::move(state);
                  overview_at_ = loop_.now();
                  // The document describes a moment after the request.
                  fleet_.update_gateway(*gateway_, requested_at);
                }
                watch_data();
+               request_traffic();
              });
+  if (++polls_ % kPollsPerProbe == 0) probe_gateway(client_, options_, cursors_);
 }
 
 void PlannerDaemon::report_gateway(std::string& kept, const std::string& failure) {
@@ -205,23 +229,20 @@ void PlannerDaemon::watch_data() {
 }
 
 void PlannerDaemon::request_traffic() {
-  if (std::exchange(traffic_in_flight_, true)) return;
-  net::FetchRequest request = gateway_request(fmt::format("/penstock/v1/traffic?after={}", next_event_));
+  traffic_in_flight_ = true;
+  net::FetchRequest request = gateway_request(options_, fmt::format("/penstock/v1/traffic?after={}", cursors_.after()));
   request.answer_bytes_max = 256 * 1024 * 1024;
-  net::fetch(client_, std::move(request), [this, after = next_event_](core::Result<net::FetchAnswer> answer) {
+  net::fetch(client_, std::move(request), [this, after = cursors_.after()](core::Result<net::FetchAnswer> answer) {
     traffic_in_flight_ = false;
-    if (after != next_event_) return;  // The traffic is requested again, from its start.
     const std::string failure = failure_of(answer);
     const auto page = failure.empty() ? read_traffic(answer->body) : core::invalid_input({}, failure);
     report_gateway(traffic_failure_, page ? std::string{} : page.error().message());
     if (!page) return;
     traffic_at_ = loop_.now();
     if (!reported_data_) watch_data();
-    // A gateway that restarted counts from 1 again.
-    const bool anew = page->boot != boot_ && next_event_ > 0;
-    boot_ = page->boot;
-    next_event_ = anew ? 0 : page->next;
-    if (anew) return;
+    if (cursors_.answered(page->boot, loop_.now())) report_several_gateways(options_, loop_.now(), events_);
+    // It is requested again with the next poll, from where this gateway's pages have ended.
+    if (!cursors_.take(after, page->next)) return;
     traffic_.take(*page, loop_.now());
     observe_scaling();
   });
@@ -238,7 +259,7 @@ void PlannerDaemon::observe_scaling() {
 
 void PlannerDaemon::request_prefixes() {
   if (std::exchange(prefixes_in_flight_, true)) return;
-  net::FetchRequest request = gateway_request("/penstock/v1/prefixes");
+  net::FetchRequest request = gateway_request(options_, "/penstock/v1/prefixes");
   request.answer_bytes_max = 64 * 1024 * 1024;
   net::fetch(client_, std::move(request), [this](core::Result<net::FetchAnswer> answer) {
     prefixes_in_flight_ = false;

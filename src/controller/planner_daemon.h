@@ -12,6 +12,7 @@
 #include "connect/recommended_replicas.h"
 #include "controller/fleet.h"
 #include "controller/fleet_targets.h"
+#include "controller/gateway_cursors.h"
 #include "controller/gateway_feed.h"
 #include "controller/leadership.h"
 #include "controller/policy_store.h"
@@ -146,7 +147,6 @@ class PlannerDaemon {
   void request_overview();
   void request_traffic();
   void request_prefixes();
-  [[nodiscard]] net::FetchRequest gateway_request(std::string path) const;
   // `kept` is one of the two below; `failure` is empty after a success.
   void report_gateway(std::string& kept, const std::string& failure);
   void watch_data();
@@ -177,8 +177,8 @@ class PlannerDaemon {
   TrafficRecorder traffic_;
   ScalingRecorder scaling_;
   decision::DecisionLoop control_loop_;
-  std::uint64_t next_event_ = 0;
-  std::string boot_;  // Start of the gateway whose events these are.
+  GatewayCursors cursors_;
+  std::uint32_t polls_ = 0;
   bool overview_in_flight_ = false, traffic_in_flight_ = false, prefixes_in_flight_ = false;
   std::optional<bool> gateway_reachable_;  // Empty before the first response.
   std::string overview_failure_, traffic_failure_;

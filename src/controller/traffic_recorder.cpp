@@ -11,6 +11,7 @@ namespace {
 constexpr std::size_t kBlocksMax = 4'000'000;
 constexpr std::size_t kTenantsMax = 4096;
 constexpr std::size_t kRoutesMax = 64;
+constexpr std::size_t kGatewaysMax = 16;
 constexpr double kWindowMaxS = 86'400.0;
 constexpr std::size_t kReplicasMax = 10'000;
 constexpr core::Duration kMeterMemory = std::chrono::seconds{50};
@@ -27,12 +28,7 @@ TrafficRecorder::PoolTraffic& TrafficRecorder::traffic_of(const Remembered* requ
 }
 
 void TrafficRecorder::take(const TrafficPage& page, core::Instant received_at) {
-  if (page.boot != boot_) {
-    boot_ = page.boot;
-    serials_.clear();
-  } else {
-    lost_ += page.lost;
-  }
+  if (knows_gateway(page.boot)) lost_ += page.lost;
   received_at_ = received_at;
   for (const TrafficItem& item : page.items) {
     // An event is never later than its page, and never before the start.
@@ -47,6 +43,19 @@ void TrafficRecorder::take(const TrafficPage& page, core::Instant received_at) {
   forget(received_at);
 }
 
+bool TrafficRecorder::knows_gateway(const std::string& boot) {
+  const auto known = std::find(boots_.begin(), boots_.end(), boot);
+  const bool is_known = known != boots_.end();
+  boot_ = first_boot_ + static_cast<std::uint32_t>(known - boots_.begin());
+  if (is_known) return true;
+  boots_.push_back(boot);
+  if (boots_.size() > kGatewaysMax) {
+    boots_.pop_front();
+    ++first_boot_;
+  }
+  return false;
+}
+
 // A meter overwrites slices that are older than its window. An older time would overwrite a newer slice.
 core::Instant TrafficRecorder::metered(core::Instant at) {
   newest_ = std::max(newest_, at);
@@ -54,7 +63,7 @@ core::Instant TrafficRecorder::metered(core::Instant at) {
 }
 
 TrafficRecorder::Remembered* TrafficRecorder::find(std::uint64_t request) {
-  const auto found = serials_.find(request);
+  const auto found = serials_.find({boot_, request});
   if (found == serials_.end() || found->second < first_serial_) return nullptr;
   return &requests_[static_cast<std::size_t>(found->second - first_serial_)];
 }
@@ -97,8 +106,8 @@ void TrafficRecorder::arrived(const TrafficItem& item, core::Instant at) {
   request.tenant_number = tenant_number(item.tenant);
   request.batch = item.traffic_class == core::kBatchClass;
   request.route = route_named(item.route);
-  serials_[item.request] = first_serial_ + requests_.size();
-  numbers_.push_back(item.request);
+  serials_[{boot_, item.request}] = first_serial_ + requests_.size();
+  numbers_.emplace_back(boot_, item.request);
   requests_.push_back(std::move(request));
   traffic_of(&requests_.back()).meter.arrived(metered(at), item.input_tokens);
 }

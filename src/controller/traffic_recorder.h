@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "controller/gateway_feed.h"
@@ -40,8 +41,8 @@ struct TenantTokens {
   decision::TokenCount completed, within_slo;
 };
 
-// Takes pages in their order and fills observations. Requests that were open when a gateway restarted never end here;
-// they are dropped with time. Not thread-safe.
+// Takes the pages of each gateway in their order and fills observations. Requests that were open when a gateway
+// restarted never end here; they are dropped with time. Not thread-safe.
 class TrafficRecorder {
  public:
   explicit TrafficRecorder(const TrafficOptions& options);
@@ -83,6 +84,7 @@ class TrafficRecorder {
       return {shape.input_tokens, tenant_number, batch, cached_tokens > 0, route};
     }
   };
+  using RequestNumber = std::pair<std::uint32_t, std::uint64_t>;  // Of the gateway, and its number of the request.
   // The requests that enter at one pool.
   struct PoolTraffic {
     explicit PoolTraffic(core::Duration ttft) : meter(ttft) {}
@@ -100,6 +102,7 @@ class TrafficRecorder {
   void ended(const TrafficItem& item, core::Instant at);
   void add_gaps(const TrafficItem& item);
   [[nodiscard]] Remembered* find(std::uint64_t request);
+  [[nodiscard]] bool knows_gateway(const std::string& boot);  // Makes it the one whose page is taken.
   [[nodiscard]] core::Instant metered(core::Instant at);
   [[nodiscard]] std::string_view route_named(const std::string& route);
   [[nodiscard]] std::uint32_t tenant_number(const std::string& tenant);
@@ -107,12 +110,14 @@ class TrafficRecorder {
   void forget(core::Instant now);
 
   TrafficOptions options_;
-  std::string boot_;
+  std::deque<std::string> boots_;  // The newest gateways.
+  std::uint32_t first_boot_ = 0;   // Number of the first of them.
+  std::uint32_t boot_ = 0;         // Number of the gateway whose page is taken.
   std::deque<Remembered> requests_;
-  std::uint64_t first_serial_ = 0;                            // Of requests_.front().
-  std::unordered_map<std::uint64_t, std::uint64_t> serials_;  // By the gateway's number of the request.
-  std::deque<std::uint64_t> numbers_;                         // Of requests_.
-  std::unordered_map<std::uint64_t, std::uint32_t> blocks_;   // By key.
+  std::uint64_t first_serial_ = 0;  // Of requests_.front().
+  std::map<RequestNumber, std::uint64_t> serials_;
+  std::deque<RequestNumber> numbers_;                        // Of requests_.
+  std::unordered_map<std::uint64_t, std::uint32_t> blocks_;  // By key.
   std::uint32_t next_block_ = 0;
   std::vector<std::string> tenants_;
   std::vector<TenantTokens> tokens_;  // Of the same tenants.

@@ -310,6 +310,20 @@ TEST(TrafficRecorder, AGatewayThatBeganAnewUsesItsNumbersAgain) {
   EXPECT_EQ(recent[1].arrival, kNow + 8s);
 }
 
+TEST(TrafficRecorder, PagesOfTwoGatewaysMayAlternate) {
+  TrafficRecorder book{{}};
+  book.take(page_of({arrival(1, 1.0)}, 2.0, "one"), kNow);
+  book.take(page_of({arrival(1, 51.0)}, 52.0, "two"), kNow + 1s);
+  TrafficPage page = page_of({end_of(1, 3.0)}, 4.0, "one");
+  page.lost = 2;
+  book.take(page, kNow + 2s);
+  EXPECT_EQ(book.lost_events(), 2U) << "its pages continue";
+  const auto recent = book.recent(core::kStart);
+  ASSERT_EQ(recent.size(), 2U);
+  EXPECT_EQ(recent[0].output_tokens, 101U) << "the end belongs to the request of the same gateway";
+  EXPECT_EQ(recent[1].output_tokens, 0U);
+}
+
 TEST(TrafficRecorder, CountsTheEventsThatItMissed) {
   TrafficRecorder book{{}};
   book.take(page_of({}, 1.0), kNow);

@@ -233,6 +233,45 @@ TEST_F(PlannerDaemonTest, ReadsTrafficFromWhereItStopped) {
   EXPECT_EQ(policy.seen.pools[0].detail->oldest_unrouted_age, core::Duration{500ms});
 }
 
+// Each gateway answers a page with one arrival after event 0, and an empty one after it.
+TEST_F(PlannerDaemonTest, TwoGatewaysThatAlternateAreReportedAndTheirEventsCountOnce) {
+  const auto answer_as = [&](const std::string& name) {
+    gateway.overview = R"({"boot":")" + name + R"(","now_s":5,"replicas":[],"queue":{"models":[]},"refused_total":0})";
+    gateway.answer_traffic = [name](std::string_view target) {
+      const bool is_first = target.ends_with("?after=0");
+      return R"({"boot":")" + name + R"(","now_s":5,"next":17,"lost":0,"events":[)" +
+             (is_first ? R"(["arrival",1,4.5,"m","interactive","shop",900,[1,2]])" : "") + "]}";
+    };
+  };
+  answer_as("a");
+  open();
+  for (int turn = 0; turn < 6; ++turn) {
+    answer_as(turn % 2 == 0 ? "a" : "b");
+    EXPECT_TRUE(run_until(loop, [&, seen = gateway.asked.size()] { return gateway.asked.size() >= seen + 8; }));
+  }
+  run_until_decided(2);
+  EXPECT_EQ(policy.recent, 2U);
+  EXPECT_EQ(log.count(logging::Event::kSeveralGateways), 1U);
+  EXPECT_EQ(daemon->gateway()->boot, "b");
+}
+
+TEST_F(PlannerDaemonTest, AGatewayThatRestartsIsReadFromItsStart) {
+  gateway.overview.replace(gateway.overview.find(R"("b")"), 3, R"("c")");
+  gateway.traffic = R"({"boot":"c","now_s":5,"next":17,"lost":0,"events":[]})";
+  open();
+  EXPECT_TRUE(run_until(loop, [&] { return gateway.asked.size() >= 6; }));
+  gateway.overview = ScriptedGateway{loop}.overview;
+  gateway.traffic =
+      R"({"boot":"b","now_s":5,"next":3,"lost":0,"events":[["arrival",1,4.5,"m","interactive","shop",900,[1,2]]]})";
+  run_until_decided(4);
+  const auto asked_for = [&](const char* target) {
+    return std::count(gateway.asked.begin(), gateway.asked.end(), target);
+  };
+  EXPECT_LE(asked_for("/penstock/v1/traffic?after=0"), 2);
+  EXPECT_GE(asked_for("/penstock/v1/traffic?after=3"), 1);
+  EXPECT_EQ(log.count(logging::Event::kSeveralGateways), 0U);
+}
+
 TEST_F(PlannerDaemonTest, TellsTheFleetOfHotPrefixes) {
   gateway.prefixes =
       R"({"prefixes":[{"model":"m","path":"/v1/completions","tokens":512,"hits":7,"idle_s":1.5,"body":"{}"}]})";
@@ -278,7 +317,7 @@ TEST_F(PlannerDaemonTest, InvalidDocumentsOfAGatewayAreIgnoredAndLoggedOnce) {
   gateway.status = 200;
   gateway.overview = ScriptedGateway{loop}.overview;
   gateway.traffic = ScriptedGateway{loop}.traffic;
-  EXPECT_TRUE(run_until(loop, [&] { return daemon->gateway().has_value(); }));
+  EXPECT_TRUE(run_until(loop, [&] { return !state()["gateway"].is_null(); }));
   EXPECT_EQ(state()["gateway"]["boot"], "b");
   EXPECT_EQ(log.count(logging::Event::kGatewayUnreachable), 1U);
   EXPECT_EQ(log.count(logging::Event::kGatewayReachable), 1U);

@@ -52,6 +52,9 @@ struct ActiveRequest {
   std::uint32_t breaker_period = 0;
   bool decodes_only = false;   // Its prompt was computed by a prefill replica.
   bool slot_answered = false;  // Its first token came from this slot.
+  // The prefill replica from which its KV may still be fetched; kNoSlot: none.
+  std::uint32_t kv_slot = kNoSlot;
+  core::Instant kv_until;
   std::uint32_t uncached_tokens = 0, cached_tokens = 0, input_tokens = 0;  // Values at the selection.
   core::Instant dispatched_at;
   core::Instant overlap_used_at = core::kNever;  // Last time at which the cached prefix of the choice was sent there.

@@ -262,7 +262,7 @@ void Dispatcher::prefilled(Ticket ticket, core::Instant now) {
   ActiveRequest* request = requests_.find(ticket);
   if (request == nullptr || request->slot == kNoSlot || request->decodes_only) return;
   router_.first_token(*request, now);
-  router_.leave(*request);
+  router_.leave_prefill(*request, requests_, now);
   request->decodes_only = true;
   room_changed_ = true;
 }
@@ -281,6 +281,7 @@ void Dispatcher::answered(Ticket ticket, core::Instant now) {
   if (request == nullptr || request->answered) return;
   if (request->slot == kNoSlot && !request->decodes_only) return;
   router_.first_token(*request, now);
+  router_.release_kv(*request);
   request->answered = true;
   request->answered_at = now;
   // Peers' routers choose decode replicas by the prompt, too.
@@ -399,12 +400,14 @@ void Dispatcher::refuse_waiting(const admission::Refused& refused, core::Instant
 void Dispatcher::tick(core::Instant now) {
   replicas_.tick(now);
   router_.assume_first_tokens(requests_, now);
+  router_.release_late_kv(requests_, now);
   pump(now);
   ledger_.write_open(requests_, now);
 }
 
 core::Instant Dispatcher::next_wake(core::Instant now) const {
-  const core::Instant earliest = std::min({replicas_.next_wake(), router_.next_assumed(), ledger_.next_write()});
+  const core::Instant earliest =
+      std::min({replicas_.next_wake(), router_.next_assumed(), router_.next_kv_release(), ledger_.next_write()});
   if (admission_.waiting() + admission_.deferred() == 0) return earliest;
   // A load report that expires may also free capacity.
   return room_changed_ ? now : std::min({earliest, admission_.wake_at(now), now + options_.picker.load_report_age});

@@ -45,7 +45,8 @@ class Dispatcher {
   [[nodiscard]] std::optional<Grant> route_again(Ticket ticket, core::Instant now);
   // Whether route_again() could find a replica if the present attempt failed. What it needs may return later.
   [[nodiscard]] bool may_retry(Ticket ticket, core::Instant now);
-  // The prompt of a disaggregated request is computed; it leaves its prefill replica, and waits for route_decode().
+  // The prompt of a disaggregated request is computed; it leaves its prefill replica, and waits for route_decode(). Its
+  // transfer is open at the prefill replica until answered(), a failed attempt of the second leg, or its end.
   void prefilled(Ticket ticket, core::Instant now);
   // The second leg of a disaggregated request; calls prefilled() where the caller did not. None: no decode replica may
   // be chosen now; the call may be repeated.
@@ -103,7 +104,10 @@ class Dispatcher {
   // For worlds that check what they do.
   [[nodiscard]] const Counters& counters() const { return counters_; }
   [[nodiscard]] std::uint32_t open_requests() const { return requests_.size(); }  // running or waiting
-  [[nodiscard]] std::uint32_t open_requests(std::uint32_t slot) const { return replicas_.replica(slot).open_requests; }
+  // Requests that are at the slot, or whose KV may still be fetched from it. Without them the replica may be stopped.
+  [[nodiscard]] std::uint32_t open_requests(std::uint32_t slot) const {
+    return replicas_.replica(slot).open_requests + replicas_.replica(slot).open_transfers;
+  }
   [[nodiscard]] admission::AdmissionController::Tenant tenant(std::uint32_t tenant, core::Instant now) const {
     return admission_.tenant(tenant, now);
   }

@@ -46,12 +46,13 @@ std::vector<ReplicaStatus> Dispatcher::replicas(core::Instant now) const {
   std::vector<ReplicaStatus> all;
   for (std::uint32_t slot = 0; slot < replicas_.slots(); ++slot) {
     const ReplicaSet::Replica& replica = replicas_.replica(slot);
-    if (!replica.present && replica.open_requests == 0) continue;
+    if (!replica.present && open_requests(slot) == 0) continue;
     const OutcomeWindow::Counts counts = replica.breaker.counts(now);
     const auto success_rate = counts.attempts() > 0 ? std::optional{counts.success_rate()} : std::nullopt;
     all.push_back({replica.spec, slot, replica.is_healthy(), replica.breaker.state() == CircuitBreaker::State::kOpen,
                    replica.breaker.cause(), replica.breaker.ejections(), success_rate, replica.requests_total,
-                   replica.failures_total, replica.busy_total, replica.picks, replicas_.load(slot, now)});
+                   replica.failures_total, replica.busy_total, replica.picks, replica.open_transfers,
+                   replicas_.load(slot, now)});
   }
   return all;
 }
@@ -132,7 +133,7 @@ std::string Dispatcher::invariant_violation(core::Instant now) const {
     std::uint64_t reserved = 0;
   };
   std::vector<Sums> tenants(options_.tenants.size());
-  std::vector<std::uint32_t> slots(replicas_.slots());
+  std::vector<std::uint32_t> slots(replicas_.slots()), transfers(replicas_.slots());
   std::uint64_t granted = 0;
   requests_.for_each([&](const ActiveRequest& request) {
     Sums& sums = tenants[request.tenant];
@@ -140,6 +141,7 @@ std::string Dispatcher::invariant_violation(core::Instant now) const {
     if (request.granted) sums.reserved += request.claim.tokens;
     granted += request.granted ? 1 : 0;
     if (request.slot != kNoSlot) ++slots[request.slot];
+    if (request.kv_slot != kNoSlot) ++transfers[request.kv_slot];
   });
   for (std::uint32_t number = 0; number < tenants.size(); ++number) {
     const Tenant& tenant = options_.tenants[number];
@@ -168,6 +170,10 @@ std::string Dispatcher::invariant_violation(core::Instant now) const {
     if (slots[slot] != replicas_.replica(slot).open_requests)
       return fmt::format("replica {}: {} requests are there, it counts {}", replicas_.replica(slot).spec.id,
                          slots[slot], replicas_.replica(slot).open_requests);
+  for (std::uint32_t slot = 0; slot < slots.size(); ++slot)
+    if (transfers[slot] != replicas_.replica(slot).open_transfers)
+      return fmt::format("replica {}: {} requests may fetch KV from there, it counts {}",
+                         replicas_.replica(slot).spec.id, transfers[slot], replicas_.replica(slot).open_transfers);
   if (granted != balance().open_entries())
     return fmt::format("{} requests run, {} ledger entries are open", granted, balance().open_entries());
   return balance().fault();

@@ -351,6 +351,7 @@ class RandomWorld final : GrantListener {
     EXPECT_EQ(dispatcher_->balance().open_entries(), 0U);
     for (const ReplicaStatus& status : dispatcher_->replicas(now_)) {
       EXPECT_EQ(status.load.open_requests, 0U) << status.spec.id;
+      EXPECT_EQ(status.open_transfers, 0U) << status.spec.id;
       EXPECT_EQ(status.load.prefill_tokens, 0U) << status.spec.id;
       EXPECT_EQ(status.load.context_tokens, 0U) << status.spec.id;
     }

@@ -31,6 +31,7 @@ struct ReplicaStatus {
   std::optional<double> success_rate;  // Of the attempts within the window of the outlier detection.
   std::uint64_t requests_total = 0, failures_total = 0, busy_total = 0;
   std::array<std::uint64_t, routing::kPickReasons> picks{};  // Attempts by the reason of the choice (PickReason).
+  std::uint32_t open_transfers = 0;                          // As in ReplicaSet::Replica.
   routing::PickingStrategy::Load load;
 };
 

@@ -25,6 +25,20 @@ std::uint32_t pool_number(const std::vector<PoolRule>& rules, const ReplicaSpec&
   return pool;
 }
 
+void report_kv(routing::PickingStrategy& picker, std::uint32_t place, KvChange change,
+               std::span<const std::uint64_t> keys) {
+  switch (change) {
+    case KvChange::kStored:
+      for (const std::uint64_t key : keys) picker.stored(place, key);
+      break;
+    case KvChange::kRemoved:
+      for (const std::uint64_t key : keys) picker.removed(place, key);
+      break;
+    case KvChange::kCleared: picker.cleared(place); break;
+    case KvChange::kLost: picker.events_lost(place); break;
+  }
+}
+
 }  // namespace
 
 ReplicaSet::ReplicaSet(const DispatchOptions& options) : options_(options) {
@@ -206,7 +220,7 @@ void ReplicaSet::judge(std::uint32_t slot, core::Instant now) {
 
 void ReplicaSet::forget_if_done(std::uint32_t slot) {
   Replica& replica = replicas_[slot];
-  if (!replica.used || replica.present || replica.open_requests > 0) return;
+  if (!replica.used || replica.present || replica.open_requests + replica.open_transfers > 0) return;
   strategy(slot).forget(replica.place);
   groups_[replica.group].free_places.push_back(replica.place);
   if (const auto named = by_id_.find(replica.spec.id); named != by_id_.end() && named->second == slot)
@@ -317,6 +331,12 @@ void ReplicaSet::finished(std::uint32_t slot, std::uint32_t uncached_tokens, std
   forget_if_done(slot);
 }
 
+void ReplicaSet::release_kv(std::uint32_t slot) {
+  PENSTOCK_ASSERT(replicas_[slot].open_transfers > 0, "KV is released once");
+  --replicas_[slot].open_transfers;
+  forget_if_done(slot);
+}
+
 void ReplicaSet::succeeded(std::uint32_t slot, std::uint32_t period, core::Instant now) {
   Replica& replica = replicas_[slot];
   const bool was_closed = replica.breaker.state() == CircuitBreaker::State::kClosed;
@@ -352,17 +372,7 @@ void ReplicaSet::report_load(std::uint32_t slot, const routing::ReportedLoad& lo
 }
 
 void ReplicaSet::kv_event(std::uint32_t slot, KvChange change, std::span<const std::uint64_t> keys) {
-  routing::PickingStrategy& picker = strategy(slot);
-  switch (change) {
-    case KvChange::kStored:
-      for (const std::uint64_t key : keys) picker.stored(place(slot), key);
-      break;
-    case KvChange::kRemoved:
-      for (const std::uint64_t key : keys) picker.removed(place(slot), key);
-      break;
-    case KvChange::kCleared: picker.cleared(place(slot)); break;
-    case KvChange::kLost: picker.events_lost(place(slot)); break;
-  }
+  report_kv(strategy(slot), place(slot), change, keys);
 }
 
 void ReplicaSet::prefix_missing(std::uint32_t slot, core::Instant used_at) {

@@ -46,7 +46,7 @@ struct ModelListing {
 
 // A group contains the replicas of one model with one role, and of one pool where the options have rules for pools; a
 // picking strategy chooses within it. Slots number the replicas of all groups; a slot is reused once its
-// replica is gone and its requests have ended. Not thread-safe.
+// replica is gone and its requests and transfers have ended. Not thread-safe.
 class ReplicaSet {
  public:
   explicit ReplicaSet(const DispatchOptions& options);
@@ -121,6 +121,10 @@ class ReplicaSet {
   // The request has left the slot; arguments as in PickingStrategy::finished.
   void finished(std::uint32_t slot, std::uint32_t uncached_tokens, std::uint32_t input_tokens,
                 std::uint32_t output_tokens, bool answered);
+
+  // Between these calls the prefill replica has one more open transfer. Call hold_kv() before the request leaves it.
+  void hold_kv(std::uint32_t slot) { ++replicas_[slot].open_transfers; }
+  void release_kv(std::uint32_t slot);
 
   // Reports of engines.
   [[nodiscard]] routing::PickingStrategy::Load load(std::uint32_t slot, core::Instant now) const;

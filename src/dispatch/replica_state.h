@@ -28,6 +28,8 @@ struct ReplicaState {
   std::uint64_t ejections_logged = 0;                                    // The ejections that were reported.
   bool suspect = false;                                                  // Counted in Group::suspects.
   std::uint32_t open_requests = 0;
+  // Requests that left this prefill replica and whose KV may still be fetched from it. They are no load.
+  std::uint32_t open_transfers = 0;
   bool reports_cached_tokens = false;  // Its usage has contained cached tokens.
   std::uint64_t requests_total = 0, failures_total = 0, busy_total = 0;
   std::array<std::uint64_t, routing::kPickReasons> picks{};  // Attempts by the reason of the choice.

@@ -223,10 +223,37 @@ void RequestRouter::first_token(ActiveRequest& request, core::Instant now) {
 }
 
 void RequestRouter::leave(ActiveRequest& request) {
+  release_kv(request);
   if (request.slot == kNoSlot) return;
   replicas_.finished(request.slot, request.uncached_tokens, request.input_tokens, request.estimate.output_tokens,
                      request.slot_answered);
   request.slot = kNoSlot;
+}
+
+void RequestRouter::leave_prefill(ActiveRequest& request, ActiveRequests& requests, core::Instant now) {
+  release_late_kv(requests, now);
+  const std::uint32_t slot = request.slot;
+  replicas_.hold_kv(slot);
+  leave(request);
+  request.kv_slot = slot;
+  request.kv_until = now + kKvHold;
+  held_kv_.emplace_back(request.kv_until, request.ticket);
+}
+
+void RequestRouter::release_kv(ActiveRequest& request) {
+  if (request.kv_slot == kNoSlot) return;
+  replicas_.release_kv(std::exchange(request.kv_slot, kNoSlot));
+}
+
+void RequestRouter::release_late_kv(ActiveRequests& requests, core::Instant now) {
+  for (; !held_kv_.empty(); held_kv_.pop_front()) {
+    const auto& [until, ticket] = held_kv_.front();
+    ActiveRequest* request = requests.find(ticket);
+    // A request that was retried is listed twice.
+    const bool is_held = request != nullptr && request->kv_slot != kNoSlot && request->kv_until == until;
+    if (is_held && until > now) return;
+    if (is_held) release_kv(*request);
+  }
 }
 
 void RequestRouter::assume_first_tokens(ActiveRequests& requests, core::Instant now) {

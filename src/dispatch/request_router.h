@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <optional>
 #include <queue>
@@ -18,6 +19,9 @@
 #include "signals/slo.h"
 
 namespace penstock::dispatch {
+
+// An engine releases KV that was not fetched for this time: vLLM's default.
+inline constexpr core::Duration kKvHold = std::chrono::minutes{8};
 
 // Not thread-safe.
 class RequestRouter {
@@ -53,8 +57,16 @@ class RequestRouter {
   [[nodiscard]] double concurrent(const ActiveRequest& request) const;
   // Its first token came from its slot.
   void first_token(ActiveRequest& request, core::Instant now);
-  // It leaves its slot, if it has one.
+  // It leaves its slot, and the prefill replica of its KV, if it has them.
   void leave(ActiveRequest& request);
+  // It leaves its prefill replica, which stays open to it until release_kv(), for kKvHold at most.
+  void leave_prefill(ActiveRequest& request, ActiveRequests& requests, core::Instant now);
+  // Its KV is not fetched from its prefill replica any more, if it had one.
+  void release_kv(ActiveRequest& request);
+  void release_late_kv(ActiveRequests& requests, core::Instant now);  // After kKvHold.
+  [[nodiscard]] core::Instant next_kv_release() const {
+    return held_kv_.empty() ? core::kNever : held_kv_.front().first;
+  }
   // Compares the expected cached tokens with the measured ones. Call it before the request leaves its slot.
   void correct_cache(const ActiveRequest& request, const RequestOutcome& outcome);
 
@@ -80,6 +92,7 @@ class RequestRouter {
   std::vector<PoolStatus> attempts_;  // By own pool, without names; empty before the first one.
   using Unseen = std::pair<core::Instant, Ticket>;
   std::priority_queue<Unseen, std::vector<Unseen>, std::greater<>> unseen_first_tokens_;
+  std::deque<std::pair<core::Instant, Ticket>> held_kv_;  // By the end of their time; some have been released.
 };
 
 }  // namespace penstock::dispatch

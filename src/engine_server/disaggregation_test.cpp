@@ -113,6 +113,9 @@ TEST(Disaggregation, AClientThatLeavesDuringTheTransferEndsIt) {
   decode.wait_for([&] { return decode.open_work() == 1; });
   const auto sending = [](EngineServer& server) { return server.open_work(); };
   prefill.wait_for([&] { return prefill.on_loop(sending) == 2; });  // the KV, and its way out
+  EXPECT_NE(
+      get(prefill.port, "/metrics").body.find("penstock_engine_kv_transfers_open{model_name=\"penstock-sim\"} 1\n"),
+      std::string::npos);
   client.reset();
   decode.wait_for([&] { return decode.open_work() == 0; });
   prefill.wait_for([&] { return prefill.on_loop(sending) == 1; });

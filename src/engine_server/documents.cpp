@@ -113,6 +113,7 @@ void EngineServer::answer_metrics(net::Exchange& exchange) {
   figures.kv_bytes_per_token = static_cast<std::uint64_t>(options_.kv_bytes_per_token);
   figures.sleep_level = sleep_mode_.level();
   figures.transfers = transfers_;
+  figures.transfers->open = info().transfers_open;
   figures.transfers->sent = source_.sent();
   figures.transfers->expired = source_.expired();
   respond_text(exchange, "text/plain; version=0.0.4; charset=utf-8", telemetry::engine_exposition(figures));

@@ -35,6 +35,7 @@ Json replica(const dispatch::ReplicaStatus& status, const std::string& url, cons
             {"ejections_total", status.ejections_total},
             {"eligible", status.load.eligible},
             {"open_requests", status.load.open_requests},
+            {"open_transfers", status.open_transfers},
             {"prefill_tokens", status.load.prefill_tokens},
             {"context_tokens", status.load.context_tokens},
             {"prefill_tokens_per_s", status.load.prefill_tokens_per_s},

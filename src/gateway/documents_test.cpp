@@ -83,6 +83,7 @@ TEST_F(Documents, TheOverviewHasReplicasTenantsAndUsage) {
   EXPECT_EQ(first["phase"], "serving");
   EXPECT_EQ(first["eligible"], true);
   EXPECT_EQ(first["open_requests"], 0);
+  EXPECT_EQ(first["open_transfers"], 0);
   EXPECT_EQ(first["requests_total"], 2);
   EXPECT_DOUBLE_EQ(first["kv_usage"], 0.5);
   EXPECT_EQ(seen["replicas"][1]["phase"], "draining");

@@ -210,7 +210,7 @@ void RequestHandler::begin_answer() {
 // until then.
 bool RequestHandler::hold(std::string_view bytes) {
   if (watch_.has_content()) return false;
-  const bool faulty = watch_.error_status() >= 500 || watch_.malformed();
+  const bool faulty = is_replica_failure(watch_.error_status()) || watch_.malformed();
   if (faulty && retry(dispatch::Attempt::kFaulted, end_of_answer(status_, kind_, watch_).cause)) return true;
   return !faulty && !has_end(watch_) && relay_.hold(bytes);
 }

@@ -126,6 +126,11 @@ constexpr std::array kEvents = {
               "The gateway's overview or traffic cannot be read. Once, until it can be read again."},
     EventInfo{Event::kGatewayReachable, kInfo, "gateway_reachable", "plan", "address",
               "The gateway's overview and traffic are read."},
+    EventInfo{
+        Event::kSeveralGateways, kWarning, "several_gateways", "plan", "address",
+        "Several gateways answer at the address. The planner observes the one that its connection reaches, and "
+        "knows nothing of the traffic of the others. Also during a rolling update of the gateway. At most once in "
+        "10 minutes."},
     EventInfo{Event::kDataUnknown, kWarning, "data_unknown", "plan", "state cause",
               "The planner lacks data: no_gateway, no_fleet, no_replicas or no_telemetry. It exports no target, and "
               "without a "

@@ -146,6 +146,8 @@ std::vector<actuation::Step> Fleet::advance(core::Instant now) {
   }
   // Replicas that are idle at the same instant stop in the order in which they began to drain.
   const auto order = [&](const actuation::Step& step) {
+    // It falls asleep with an earlier step.
+    if (step.kind == actuation::StepKind::kWake && !replica(step.replica).asleep_since) return UINT64_MAX;
     return step.why == actuation::StepReason::kDrained ? replica(step.replica).drain_order : 0;
   };
   std::stable_sort(steps.begin(), steps.end(), [&](const auto& a, const auto& b) { return order(a) < order(b); });

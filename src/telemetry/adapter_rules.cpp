@@ -39,6 +39,7 @@ constexpr AdapterRule kVllmRules[] = {
     {"decode_queue_len", kPreempted},
     {"kv_cache_evictions_total", kEvictions},
     {"batch_merge_efficiency", kBatchMergeEfficiency},
+    {"penstock_engine_kv_transfers_open", kOpenTransfers},
     {"penstock_engine_queued_prefill_tokens", kQueuedPrefillTokens},
     {"penstock_engine_inflight_prefill_tokens", kInflightPrefillTokens},
     {"penstock_engine_scheduled_kv_tokens", kScheduledKvTokens},
@@ -51,6 +52,8 @@ constexpr AdapterRule kVllmRules[] = {
 constexpr AdapterRule kSglangRules[] = {
     {"sglang:num_queue_reqs", kQueued},
     {"sglang:num_running_reqs", kRunning},
+    {"sglang:num_prefill_inflight_queue_reqs", kOpenTransfers},
+    {"sglang:num_decode_transfer_queue_reqs", kOpenTransfers},
     {"sglang:token_usage", kKvUsage},
     {"sglang:kv_used_tokens", kKvUsedTokens},
     {"sglang:max_total_num_tokens", kKvCapacityTokens},

@@ -15,7 +15,8 @@ enum class Figure : std::uint8_t {
   kQueuedOther,  // Queued requests under another name.
   kDeferred,     // Queued requests that wait for something else than room.
   kPreempted,    // Queued requests that were preempted.
-  kActive,       // Sum of queued and running requests.
+  kOpenTransfers,
+  kActive,  // Sum of queued and running requests.
   kRunning,
   kKvUsage,  // A share; several ranks are averaged.
   kKvUsageOther,

@@ -178,6 +178,7 @@ class Reader {
     if (const auto awake = count(Figure::kAwake)) scrape_.asleep = *awake == 0;
     scrape_.preempted_requests = count(Figure::kPreempted);
     scrape_.deferred_requests = count(Figure::kDeferred);
+    scrape_.open_transfers = count(Figure::kOpenTransfers);
     scrape_.queued_prefill_tokens = count(Figure::kQueuedPrefillTokens);
     scrape_.inflight_prefill_tokens = count(Figure::kInflightPrefillTokens);
     scrape_.scheduled_kv_tokens = count(Figure::kScheduledKvTokens);
@@ -294,6 +295,7 @@ std::optional<EngineSample> to_sample(const EngineScrape& scrape, core::Instant 
   sample.running_requests = saturated(*scrape.running_requests);
   if (scrape.deferred_requests)
     sample.deferred_requests = std::min(saturated(*scrape.deferred_requests), sample.queued_requests);
+  if (scrape.open_transfers) sample.open_transfers = saturated(*scrape.open_transfers);
   sample.queued_prefill_tokens = scrape.queued_prefill_tokens;
   sample.inflight_prefill_tokens = scrape.inflight_prefill_tokens;
   sample.scheduled_kv_tokens = scrape.scheduled_kv_tokens;

@@ -39,7 +39,8 @@ struct EngineScrape {
   std::optional<std::uint64_t> preempted_requests;  // Queued requests that were preempted while they decoded.
   // Queued requests that wait for something else than room: a KV transfer, an adapter.
   std::optional<std::uint64_t> deferred_requests;
-  std::optional<double> kv_usage;  // Range 0 to 1, over all ranks.
+  std::optional<std::uint64_t> open_transfers;  // KV transfers between engines that have not ended.
+  std::optional<double> kv_usage;               // Range 0 to 1, over all ranks.
   std::optional<std::uint64_t> kv_used_tokens, kv_capacity_tokens;
   std::optional<std::uint32_t> block_tokens;
 

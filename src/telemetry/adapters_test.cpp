@@ -189,6 +189,16 @@ TEST(Adapters, ReadSglangsFirstRankAndItsSourcesOnce) {
   EXPECT_EQ(scrape_of("sglang:cached_tokens_total 30\n").prefix_hit_tokens_total, 30U);
 }
 
+TEST(Adapters, ReadOpenTransfersWhereTheyAreReported) {
+  const std::string sglang = "sglang:num_queue_reqs 0\nsglang:num_running_reqs 0\n";
+  const auto transfers = [](const std::string& text) { return to_sample(scrape_of(text), at_s(3))->open_transfers; };
+  EXPECT_EQ(transfers(sglang), std::nullopt);
+  EXPECT_EQ(transfers(sglang + "sglang:num_prefill_inflight_queue_reqs 3\nsglang:num_decode_transfer_queue_reqs 1\n"),
+            4U);
+  EXPECT_EQ(
+      transfers("vllm:num_requests_running 0\nvllm:num_requests_waiting 0\npenstock_engine_kv_transfers_open 2\n"), 2U);
+}
+
 TEST(Adapters, ReadTensorRtLlmInBlocks) {
   const EngineScrape scrape = scrape_of(
       "trtllm_num_requests_waiting{model_name=\"m\"} 1\ntrtllm_num_requests_running 2\n"

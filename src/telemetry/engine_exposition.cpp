@@ -106,13 +106,15 @@ void write_own(ExpositionWriter& writer, const EngineSample& sample, const std::
   writer.counter("penstock_engine_iterations_total", "Iterations.", labels, real(sample.iterations.steps()));
 }
 
-void write_transfers(ExpositionWriter& writer, const KvTransfers& transfers) {
+void write_transfers(ExpositionWriter& writer, const KvTransfers& transfers, const std::string& labels) {
   writer.family("penstock_engine_kv_transfers_total", "counter",
                 "Moves of a prompt's KV between engines, by how they ended.");
   writer.add(real(transfers.sent), {{"result", "sent"}});
   writer.add(real(transfers.expired), {{"result", "expired"}});
   writer.add(real(transfers.fetched), {{"result", "fetched"}});
   writer.add(real(transfers.failed), {{"result", "failed"}});
+  writer.gauge("penstock_engine_kv_transfers_open",
+               "Moves of KV between engines that have not ended, in either direction.", labels, real(transfers.open));
 }
 
 }  // namespace
@@ -126,7 +128,7 @@ std::string engine_exposition(const EngineFigures& figures) {
   const TokenFigures tokens = token_figures_of(figures);
   append_token_metrics(writer, {&tokens, 1});
   write_own(writer, figures.sample, labels);
-  if (figures.transfers) write_transfers(writer, *figures.transfers);
+  if (figures.transfers) write_transfers(writer, *figures.transfers, labels);
   return text;
 }
 

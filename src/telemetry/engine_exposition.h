@@ -16,8 +16,9 @@ struct FinishedRequests {
   std::uint64_t stop = 0, length = 0, abort = 0, error = 0;
 };
 
-// KV transfers between engines, by outcome.
+// KV transfers between engines, by outcome, and those that have not ended, in either direction.
 struct KvTransfers {
+  std::uint64_t open = 0;
   std::uint64_t sent = 0, expired = 0, fetched = 0, failed = 0;
 };
 

@@ -25,6 +25,8 @@ struct EngineSample {
   std::uint32_t running_requests = 0;
   std::optional<std::uint32_t>
       deferred_requests;  // queued requests that wait for a KV transfer or an adapter, not for room
+  // KV transfers between engines that have not ended; not saved, because only drains read it
+  std::optional<std::uint32_t> open_transfers;
   std::optional<std::uint64_t> queued_prefill_tokens;    // prompt tokens of waiting requests
   std::optional<std::uint64_t> inflight_prefill_tokens;  // prompt tokens of running requests that are not computed yet
   std::optional<std::uint64_t> scheduled_kv_tokens;      // Σ lengths of decoding sequences

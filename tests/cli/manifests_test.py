@@ -38,7 +38,7 @@ class Manifests(CliTest):
         self.assertEqual(text, path.read_text())
 
     def test_a_gateway_that_follows_pods(self):
-        self.assert_golden("gateway", self.manifests("gateway", GATEWAY, "--namespace", "llm", "--replicas", "2", "--pod-monitor"))
+        self.assert_golden("gateway", self.manifests("gateway", GATEWAY, "--namespace", "llm", "--pod-monitor"))
 
     def test_a_planner_for_keda(self):
         self.assert_golden("planner-keda", self.manifests("planner", PLANNER, "--namespace", "llm", "--autoscaler", "keda"))
@@ -95,7 +95,8 @@ class Manifests(CliTest):
                             (("--namespace", "a_b"), "--namespace: 'a_b' is not a name"),
                             (("--image", "a b"), "--image: 'a b' is not the reference of a container image"),
                             (("--autoscaler", "keda"), "--autoscaler: is of `penstock manifests planner`"),
-                            (("--replicas", "0"), "--replicas: ")):
+                            (("--replicas", "0"), "--replicas: "),
+                            (("--replicas", "2"), "--replicas: must be 1 for a gateway, is 2, because a planner observes one gateway")):
             self.assert_refused("manifests", "gateway", "g.yaml", *flags, says=says)
         for flags, says in ((("--replicas", "101"), "--replicas: "),
                             (("--autoscaler", "hpa"), "--ca: is missing; name the PEM file"),
