@@ -1,6 +1,8 @@
 #include "net/client.h"
 
 #include <new>
+#include <unordered_map>
+#include <utility>
 
 #include "core/enum_names.h"
 #include "net/client_pool.h"
@@ -13,10 +15,11 @@ const char* to_string(ClientFault fault) {
 }
 
 struct Client::State {
+  std::unordered_map<const ResponseListener*, std::shared_ptr<ResponseListener>> kept;  // Outlive their calls.
   ClientPool pool;
 };
 
-Client::Client(Loop& loop, const ClientLimits& limits) : state_{new State{{loop, limits}}} {}
+Client::Client(Loop& loop, const ClientLimits& limits) : state_{new State{{}, {loop, limits}}} {}
 Client::~Client() = default;
 
 Call& Client::call(const CallOptions& options, std::string_view head, std::string_view body,
@@ -29,6 +32,19 @@ Call& Client::call(const CallOptions& options, std::string_view head, std::strin
     throw;
   }
   return connection;
+}
+
+void Client::keep(std::shared_ptr<ResponseListener> listener) {
+  const ResponseListener* key = listener.get();
+  state_->kept.emplace(key, std::move(listener));
+}
+
+std::shared_ptr<ResponseListener> Client::release(const ResponseListener& listener) {
+  const auto found = state_->kept.find(&listener);
+  if (found == state_->kept.end()) return nullptr;
+  auto released = std::move(found->second);
+  state_->kept.erase(found);
+  return released;
 }
 
 const std::string& Client::failure() const { return state_->pool.failure(); }

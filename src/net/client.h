@@ -101,6 +101,10 @@ class Client {
   [[nodiscard]] std::uint32_t open_connections() const;
   void close_idle(const Address& address);  // Closes the idle connections to a server that was removed.
 
+  // Keeps a listener that nobody else owns until release(), or until the client has dropped its calls and is destroyed.
+  void keep(std::shared_ptr<ResponseListener> listener);
+  std::shared_ptr<ResponseListener> release(const ResponseListener& listener);
+
  private:
   struct State;
   std::unique_ptr<State> state_;

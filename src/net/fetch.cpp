@@ -2,12 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <memory>
 #include <utility>
 
 namespace penstock::net {
 namespace {
 
-// Lives from the call to its last callback.
+// Lives from the call to its last callback; the client keeps it.
 class Fetching final : public ResponseListener {
  public:
   Fetching(FetchRequest request, std::function<void(core::Result<FetchAnswer>)> done)
@@ -40,9 +41,8 @@ class Fetching final : public ResponseListener {
     end(core::environment_error(request_.host_field + request_.target, std::move(what)));
   }
   void end(core::Result<FetchAnswer> result) {
-    const auto done = std::move(done_);
-    delete this;
-    done(std::move(result));
+    const auto self = client_->release(*this);
+    done_(std::move(result));
   }
 
   FetchRequest request_;
@@ -92,9 +92,9 @@ FetchRequest request_to(const Address& address, std::string path, core::Duration
 }
 
 void fetch(Client& client, FetchRequest request, std::function<void(core::Result<FetchAnswer>)> done) {
-  // The object deletes itself with its last callback. A client that is destroyed first drops its calls without a
-  // callback.
-  auto* fetching = new Fetching{std::move(request), std::move(done)};
+  // A client that is destroyed first drops its calls without a callback.
+  auto fetching = std::make_shared<Fetching>(std::move(request), std::move(done));
+  client.keep(fetching);
   fetching->begin(client);
 }
 
