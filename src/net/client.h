@@ -101,7 +101,8 @@ class Client {
   [[nodiscard]] std::uint32_t open_connections() const;
   void close_idle(const Address& address);  // Closes the idle connections to a server that was removed.
 
-  // Keeps a listener that nobody else owns until release(), or until the client has dropped its calls and is destroyed.
+  // Keeps a listener that has no other owner until release(), or until the client, which drops its calls first, is
+  // destroyed.
   void keep(std::shared_ptr<ResponseListener> listener);
   std::shared_ptr<ResponseListener> release(const ResponseListener& listener);
 
