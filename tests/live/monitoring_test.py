@@ -14,20 +14,12 @@ from pathlib import Path
 from live_testing import SECONDS, Gateway, Stream, ask, complete, config_file, until
 from monitoring_series import CASES, rule_tests
 from planner_testing import Home, until_routed, until_serving
-from prometheus_test import Prometheus
+from prometheus_test import CONTROL_PLANE, Prometheus
 from real_clients import prometheus_folder
 
 ROOT = Path(__file__).resolve().parents[2]
 RULES = ROOT / "packaging" / "monitoring" / "penstock-rules.yaml"
 DASHBOARD = ROOT / "packaging" / "monitoring" / "penstock-dashboard.json"
-CONFIG = """
-global: {{scrape_interval: 1s, evaluation_interval: 1s}}
-rule_files: ['{rules}']
-scrape_configs:
-  - {{job_name: gateway, static_configs: [{{targets: ['127.0.0.1:{gateway}']}}]}}
-  - {{job_name: planner, static_configs: [{{targets: ['127.0.0.1:{planner}']}}]}}
-  - {{job_name: engines, metrics_path: /metrics/engines, static_configs: [{{targets: ['127.0.0.1:{planner}']}}]}}
-"""
 # Labels of targets and of Prometheus' own series ALERTS.
 LABELS_OF_PROMETHEUS = {"namespace", "job", "instance", "alertname", "alertstate", "severity"}
 WORDS = {"by", "without", "on", "ignoring", "group_left", "group_right", "and", "or", "unless", "offset", "bool", "inf", "nan"}
@@ -183,7 +175,7 @@ class MonitoringTest(unittest.TestCase):
         planner = home.planner(self, gateway)
         until_serving(home, 1)
         until_routed(gateway, 1)
-        prometheus = Prometheus(self, home.own_ports[0], CONFIG.format(rules=RULES, gateway=gateway.admin, planner=planner.port))
+        prometheus = Prometheus(self, home.own_ports[0], CONTROL_PLANE.format(rules=RULES, gateway=gateway.admin, planner=planner.port))
         until("three targets that are read", lambda: prometheus.value("sum(up)") == 3)
 
         def result(expression):

@@ -17,13 +17,16 @@ from planner_testing import Home, Planner, until_routed, until_serving
 from real_clients import prometheus_folder
 
 RULES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "reference", "token-rules.yaml")
-CONFIG = """
+# A gateway, a planner and its engines.
+CONTROL_PLANE = """
 global: {{scrape_interval: 1s, evaluation_interval: 1s}}
 rule_files: ['{rules}']
 scrape_configs:
   - {{job_name: gateway, static_configs: [{{targets: ['127.0.0.1:{gateway}']}}]}}
   - {{job_name: planner, static_configs: [{{targets: ['127.0.0.1:{planner}']}}]}}
   - {{job_name: engines, metrics_path: /metrics/engines, static_configs: [{{targets: ['127.0.0.1:{planner}']}}]}}
+"""
+CONFIG = CONTROL_PLANE + """\
   - {{job_name: engine, static_configs: [{{targets: ['{engine}']}}]}}
 """
 
