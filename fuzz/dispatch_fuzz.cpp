@@ -208,7 +208,7 @@ class World final : GrantListener {
   }
   void change_health() {
     const auto slot = dispatcher_.slot_of("replica-" + std::to_string(input_.below(4)));
-    if (slot) dispatcher_.set_health(*slot, input_.below(2) == 0, now_);
+    if (slot) dispatcher_.set_health(*slot, static_cast<ReplicaHealth>(input_.below(3)), now_);
   }
 
   void verify() {
