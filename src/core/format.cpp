@@ -17,7 +17,8 @@ std::string format_share(double share) {
   if (!std::isfinite(share)) return "–";
   if (share > 0.0 && share < 0.0005) return "<0.1 %";
   if (share < 1.0 && share >= 0.9995) return "99.9 %";
-  return fmt::format("{:.1f} %", share * 100.0);
+  // Nothing is shown as minus zero.
+  return fmt::format("{:.1f} %", std::abs(share) < 0.0005 ? 0.0 : share * 100.0);
 }
 
 std::string format_quantity(double value) {
@@ -36,7 +37,7 @@ std::string format_quantity(double value) {
   }
   if (std::abs(value) >= 999.5) return fmt::format("{:.0f}", value);
   const int decimals = std::abs(value) < 9.995 ? 2 : std::abs(value) < 99.95 ? 1 : 0;
-  return fmt::format("{:.{}f}", value, decimals);
+  return fmt::format("{:.{}f}", std::abs(value) < 0.005 ? 0.0 : value, decimals);
 }
 
 std::string format_replicas(std::uint32_t count) {

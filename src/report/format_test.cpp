@@ -17,6 +17,7 @@ TEST(Format, GroupsTheDigitsOfACount) {
 }
 
 TEST(Format, RoundsNoShareToAllOrNothing) {
+  EXPECT_EQ(format_share(-0.0), "0.0 %");
   EXPECT_EQ(format_share(0.0), "0.0 %");
   EXPECT_EQ(format_share(1e-9), "<0.1 %");
   EXPECT_EQ(format_share(0.971), "97.1 %");
@@ -51,6 +52,9 @@ TEST(Format, NeverShowsSixtySecondsOrAThousandMilliseconds) {
 
 TEST(Format, ScalesQuantities) {
   EXPECT_EQ(format_quantity(0.0), "0.00");
+  EXPECT_EQ(format_quantity(-0.0), "0.00");
+  EXPECT_EQ(format_quantity(-0.004), "0.00");
+  EXPECT_EQ(format_quantity(-0.42), "-0.42");
   EXPECT_EQ(format_quantity(0.42), "0.42");
   EXPECT_EQ(format_quantity(12.42), "12.4");
   EXPECT_EQ(format_quantity(999.7), "1000");
