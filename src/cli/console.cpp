@@ -89,7 +89,7 @@ int print_page(std::string_view text, std::initializer_list<std::string_view> ou
 
 int report_error(const core::Error& error) {
   print_error_text("penstock: " + report::printable(error.message()) + "\n");
-  return error.code == core::ErrorCode::kEnvironment ? kEnvironment : kBadInput;
+  return error.code == core::ErrorCode::kInvalidInput ? kBadInput : kEnvironment;
 }
 
 int report_error(std::span<const core::Error> errors) {

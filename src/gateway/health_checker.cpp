@@ -145,7 +145,7 @@ void HealthChecker::send(const Replica& replica, const std::string& target, std:
                  } else {
                    ++found->second.address;
                    response.failure = answer.error().message();
-                   response.timed_out = net::is_timeout(answer.error());
+                   response.timed_out = answer.error().code == core::ErrorCode::kTimeout;
                  }
                  done(found->second, response);
                });

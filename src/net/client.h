@@ -28,8 +28,8 @@ struct ClientLimits {
 };
 
 enum class ClientFault : std::uint8_t {
-  kConnect,    // The connection or the TLS handshake failed.
-  kTimeout,    // The connection, the response head or the next body bytes timed out.
+  kConnect,    // The connection or the TLS handshake failed or timed out.
+  kTimeout,    // The response head or the next body bytes timed out.
   kClosed,     // The connection closed before the response was complete.
   kMalformed,  // The response is not HTTP.
 };

@@ -38,7 +38,8 @@ class Fetching final : public ResponseListener {
   void on_fault(ClientFault fault, bool) override {
     std::string what = to_string(fault);
     if (!client_->failure().empty()) what += ": " + client_->failure();
-    end(core::environment_error(request_.host_field + request_.target, std::move(what)));
+    const auto code = fault == ClientFault::kTimeout ? core::ErrorCode::kTimeout : core::ErrorCode::kEnvironment;
+    end(tl::make_unexpected(core::Error{code, request_.host_field + request_.target, std::move(what), {}}));
   }
   void end(core::Result<FetchAnswer> result) {
     const auto self = client_->release(*this);
@@ -54,8 +55,6 @@ class Fetching final : public ResponseListener {
 };
 
 }  // namespace
-
-bool is_timeout(const core::Error& error) { return error.what.starts_with(to_string(ClientFault::kTimeout)); }
 
 std::string head_of(const FetchRequest& request) {
   std::string head = fmt::format("{} {} HTTP/1.1\r\nHost: {}\r\n", request.method, request.target, request.host_field);

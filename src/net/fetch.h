@@ -46,10 +46,8 @@ struct FetchAnswer {
   [[nodiscard]] std::string_view field(std::string_view name) const;
 };
 
-// Calls `done` once, later, on the loop's thread, with a response of any status or with an environment error. The call
-// is dropped without `done` if the client is destroyed first.
+// Calls `done` once, later, on the loop's thread, with a response of any status, with an environment error, or with a
+// timeout. The call is dropped without `done` if the client is destroyed first.
 void fetch(Client& client, FetchRequest request, std::function<void(core::Result<FetchAnswer>)> done);
-// Whether the error is that the server was reached and did not answer in time.
-[[nodiscard]] bool is_timeout(const core::Error& error);
 
 }  // namespace penstock::net
