@@ -1,4 +1,4 @@
-// `penstock manifests`: the objects of Kubernetes that run a gateway or a planner, as YAML.
+// `penstock manifests`: the objects of Kubernetes that run a gateway, a planner or engines, as YAML.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,6 +10,7 @@
 #include "cli/commands.h"
 #include "cli/console.h"
 #include "cli/gateway_setup.h"
+#include "cli/manifests_engines.h"
 #include "cli/scaled_resources.h"
 #include "connect/kubernetes/scale_target.h"
 #include "deployment/manifests.h"
@@ -34,17 +35,23 @@ struct ManifestOptions {
   std::string ca_file;
   bool pod_monitor = false;
   bool prometheus_rule = false;
+  EngineFlags engines;
 };
 
 options::Table manifests_table(ManifestOptions& made) {
   using namespace options;
   Table table;
   table.group("Manifests");
-  table.add({"", "--image", "image of the container"}, text(made.image));
-  table.add({"", "--namespace", "namespace of the program"}, text(made.in_namespace)).placeholder("NAME");
+  table.add({"", "--image", "image of the container"}, text(made.image))
+      .by_default("penstock:" PENSTOCK_VERSION ", or a release of the engine");
+  table
+      .add({"", "--namespace",
+            "namespace of the program; engines are in gateway.kubernetes.namespace if the file has it"},
+           text(made.in_namespace))
+      .placeholder("NAME");
   table.add({"", "--name", "name of the objects"}, text(made.name))
       .placeholder("NAME")
-      .by_default("penstock-gateway or penstock-planner");
+      .by_default("penstock-gateway, penstock-planner or penstock-engines");
   table.add({"", "--pod-monitor", "add a PodMonitor for the operator of Prometheus"}, boolean(made.pod_monitor))
       .implies("true");
   table.add({"", "--replicas", "pods of the planner, of which one leads; a gateway has one pod"},
@@ -63,6 +70,7 @@ options::Table manifests_table(ManifestOptions& made) {
       .implies("true");
   table.add({"", "--ca", "PEM file that verifies the planner's certificate for --autoscaler hpa"}, text(made.ca_file))
       .placeholder("FILE");
+  add_engine_flags(table, made.engines);
   return table;
 }
 
@@ -70,18 +78,21 @@ Usage manifests_usage(const options::Table& table) {
   Usage usage;
   usage.command = "manifests";
   usage.summary =
-      "Writes the objects of Kubernetes that run a gateway or a planner with a configuration FILE, as YAML for\n"
-      "`kubectl apply -f -`.";
-  usage.operand = "gateway|planner FILE";
-  usage.many_operands = true;
+      "Writes the objects of Kubernetes that run a gateway or a planner with a configuration FILE, or the engines of\n"
+      "its pools, as YAML for `kubectl apply -f -`.";
+  usage.operand = "gateway|planner|engines FILE";
   usage.flags = flags_of(table);
   usage.notes =
-      "The container has the file as /etc/penstock/penstock.yaml. Files that it names lie in /etc/penstock-secrets,\n"
-      "which is the Secret NAME-secrets, and so do its environment variables. It writes below /var/lib/penstock "
-      "only.\n\n"
+      "A gateway and a planner have the file as /etc/penstock/penstock.yaml. Files that it names lie in\n"
+      "/etc/penstock-secrets, which is the Secret NAME-secrets, and so do environment variables. Both write below\n"
+      "/var/lib/penstock only.\n\n"
+      "Each pool is a Deployment of engines: that of pools[].kubernetes, or one with the name of the pool. Their pods\n"
+      "have the labels that gateway.kubernetes.selector selects.\n\n"
       "Examples:\n"
       "  penstock manifests gateway penstock.yaml --namespace llm | kubectl apply -f -\n"
-      "  penstock manifests planner penstock.yaml --namespace llm --autoscaler keda\n";
+      "  penstock manifests planner penstock.yaml --namespace llm --autoscaler keda\n"
+      "  penstock manifests engines penstock.yaml --namespace llm --model Qwen/Qwen3-32B --weights-claim models\n"
+      "  penstock manifests engines penstock.yaml --gpu-resource nightly:nvidia.com/mig-3g.40gb --warm-nodes 1\n";
   return usage;
 }
 
@@ -176,34 +187,42 @@ class Needs {
   deployment::ProgramManifest& program_;
 };
 
-// Reports a flag that Kubernetes would refuse, or that is of the other program.
-options::Problems check_flags(const ManifestOptions& flags, const Parsed& parsed, bool is_gateway) {
+// Flags that not all programs have.
+std::vector<std::string_view> other_flags(std::string_view program) {
+  std::vector<std::string_view> flags;
+  if (program != "planner") flags = {"--gateway", "--autoscaler", "--prometheus-rule", "--ca"};
+  if (program == "engines")
+    flags.insert(flags.end(), {"--pod-monitor", "--replicas"});
+  else
+    flags.insert(flags.end(), engine_flag_names().begin(), engine_flag_names().end());
+  return flags;
+}
+
+// Reports a flag that Kubernetes would refuse, or that is of another program.
+options::Problems check_flags(const ManifestOptions& flags, const Parsed& parsed, std::string_view program) {
   options::Problems problems;
-  const auto check = [&](const char* flag, const std::string& text, core::Result<void> good) {
-    if (good) return;
-    good.error().where = flag;
-    good.error().what = options::quote(text) + " " + good.error().what;
-    problems.push_back(std::move(good.error()));
+  const auto report = [&](std::string_view flag, std::string what, std::string hint = {}) {
+    problems.push_back({core::ErrorCode::kInvalidInput, std::string{flag}, std::move(what), std::move(hint)});
+  };
+  const auto check = [&](const char* flag, const std::string& text, const core::Result<void>& good) {
+    if (!good) report(flag, options::quote(text) + " " + good.error().what, good.error().hint);
   };
   check("--name", flags.name,
         deployment::check_dns_label(flags.name, deployment::kLabelBytesMax - deployment::kSuffixBytesMax));
   check("--namespace", flags.in_namespace, deployment::check_dns_label(flags.in_namespace));
   check("--image", flags.image, deployment::check_image(flags.image));
-  for (const char* flag : {"--gateway", "--autoscaler", "--prometheus-rule", "--ca"})
-    if (is_gateway && parsed.has(flag))
-      problems.push_back({core::ErrorCode::kInvalidInput, flag, "is of `penstock manifests planner`", {}});
-  if (is_gateway && flags.replicas > 1)
-    problems.push_back(
-        {core::ErrorCode::kInvalidInput, "--replicas",
-         fmt::format("must be 1 for a gateway, is {}, because a planner observes one gateway", flags.replicas),
-         "give each gateway a --name, pods and a planner of its own"});
+  for (const std::string_view flag : other_flags(program))
+    if (parsed.has(flag)) report(flag, fmt::format("is no flag of `penstock manifests {}`", program));
+  if (program == "gateway" && flags.replicas > 1)
+    report("--replicas",
+           fmt::format("must be 1 for a gateway, is {}, because a planner observes one gateway", flags.replicas),
+           "give each gateway a --name, pods and a planner of its own");
   if (flags.autoscaler == Autoscaler::kHpa && flags.ca_file.empty())
-    problems.push_back({core::ErrorCode::kInvalidInput, "--ca", "is missing",
-                        "name the PEM file of the CA that signed tls.crt of the Secret " + flags.name + "-secrets"});
-  if (!is_gateway && !flags.gateway.empty())
+    report("--ca", "is missing",
+           "name the PEM file of the CA that signed tls.crt of the Secret " + flags.name + "-secrets");
+  if (program == "planner" && !flags.gateway.empty())
     if (const auto url = net::parse_url(flags.gateway); !url || url->tls || !url->path.empty())
-      problems.push_back(
-          {core::ErrorCode::kInvalidInput, "--gateway", "must be HOST:PORT, is " + options::quote(flags.gateway), {}});
+      report("--gateway", "must be HOST:PORT, is " + options::quote(flags.gateway));
   return problems;
 }
 
@@ -300,19 +319,33 @@ deployment::PlannerManifest planner_manifest(const ManifestOptions& flags, const
   return planner;
 }
 
-// Prints what the manifests cannot contain: the Secret, and what the pods of an autoscaler need.
-std::string header_of(const deployment::ProgramManifest& program, const std::string& file, bool is_gateway,
-                      Autoscaler autoscaler) {
-  std::string text = fmt::format("# Written by `penstock manifests {}` from {}.\n", is_gateway ? "gateway" : "planner",
-                                 report::printable(file));
-  if (program.mounts_secrets || !program.variables.empty())
-    text +=
-        fmt::format("# The Secret {}-secrets must exist in the namespace {}.\n", program.name, program.in_namespace);
+std::string first_line(std::string_view program, const std::string& file) {
+  return fmt::format("# Written by `penstock manifests {}` from {}.\n", program, report::printable(file));
+}
+std::string secret_line(const std::string& name, const std::string& in_namespace) {
+  return fmt::format("# The Secret {}-secrets must exist in the namespace {}.\n", name, in_namespace);
+}
+
+// Returns what the manifests cannot contain: the Secret, and what the pods of an autoscaler need.
+std::string notes_of(const deployment::ProgramManifest& program, Autoscaler autoscaler) {
+  std::string text;
+  if (program.mounts_secrets || !program.variables.empty()) text += secret_line(program.name, program.in_namespace);
   if (autoscaler != Autoscaler::kNone)
     text +=
         "# Penstock does not drain pods that this autoscaler takes away: give them a preStop hook, engines a drain of\n"
         "# their own (vLLM: --shutdown-timeout), and a terminationGracePeriodSeconds that is longer than both.\n"
         "# See docs/keda.md.\n";
+  return text;
+}
+
+std::string notes_of(const EngineManifests& engines) {
+  const deployment::EngineManifest& manifest = engines.manifest;
+  std::string text =
+      "# The Deployments begin with one replica each. The number is the planner's, an autoscaler's or that of "
+      "`kubectl\n"
+      "# scale`, and is not changed by another `kubectl apply`.\n";
+  if (!manifest.api_key.empty()) text += secret_line(manifest.name, manifest.in_namespace);
+  for (const std::string& note : engines.notes) text += "# " + report::printable(note) + "\n";
   return text;
 }
 
@@ -325,14 +358,14 @@ int write_manifests(const Arguments& arguments) {
   if (!parsed) return parsed.error();
   if (const auto read = read_flags(own, *parsed); !read) return read.error();
   const std::vector<std::string>& words = parsed->operands;
-  if (words.size() != 2 || (words[0] != "gateway" && words[0] != "planner"))
+  const std::string& kind = words[0];
+  if (kind != "gateway" && kind != "planner" && kind != "engines")
     return report_error({core::ErrorCode::kInvalidInput,
                          {},
-                         "`penstock manifests` takes gateway or planner, and one FILE",
+                         "`penstock manifests` writes gateway, planner or engines, is " + options::quote(kind),
                          "as `penstock manifests gateway penstock.yaml`"});
-  const bool is_gateway = words[0] == "gateway";
-  if (flags.name.empty()) flags.name = "penstock-" + words[0];
-  if (const options::Problems problems = check_flags(flags, *parsed, is_gateway); !problems.empty())
+  if (flags.name.empty()) flags.name = "penstock-" + kind;
+  if (const options::Problems problems = check_flags(flags, *parsed, kind); !problems.empty())
     return report_error(problems);
 
   configuration::Configuration made;
@@ -354,17 +387,25 @@ int write_manifests(const Arguments& arguments) {
   program.pod_monitor = flags.pod_monitor;
   program.configuration = source.yaml;
 
-  std::string header, rule;
+  std::string header = first_line(kind, source.file), rule;
   std::vector<nlohmann::ordered_json> objects;
   const auto finish = [&](const auto& manifest) {
-    header = header_of(manifest, source.file, is_gateway, flags.autoscaler);
+    header += notes_of(manifest, flags.autoscaler);
     objects = manifests_of(manifest);
     if (flags.prometheus_rule) rule = "---\n" + deployment::prometheus_rule_of(manifest);
   };
-  if (is_gateway)
+  if (kind == "gateway") {
     finish(gateway_manifest(flags, made, std::move(program), *reading));
-  else
+  } else if (kind == "planner") {
     finish(planner_manifest(flags, made, std::move(program), *reading));
+  } else {
+    const EngineManifests engines =
+        engine_manifests({flags.name, flags.in_namespace, parsed->has("--image") ? flags.image : std::string{}},
+                         flags.engines, made, *reading);
+    if (!reading->good()) return report_error(reading->problems());
+    header += notes_of(engines);
+    objects = manifests_of(engines.manifest);
+  }
   if (!reading->good()) return report_error(reading->problems());
   return print(header + deployment::to_yaml(objects) + rule);
 }

@@ -6,5 +6,6 @@
 namespace penstock::deployment::assets {
 
 std::string_view rules();
+std::string_view triton_repository();  // repository.py of the init container of a Triton.
 
 }  // namespace penstock::deployment::assets

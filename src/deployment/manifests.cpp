@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "deployment/assets.h"
+#include "deployment/objects.h"
 #include "deployment/yaml_text.h"
 
 namespace penstock::deployment {
@@ -51,10 +52,7 @@ class Objects {
   }
 
   Json& add(const char* api_version, const char* kind, const std::string& name, const std::string& in_namespace) {
-    Json object{{"apiVersion", api_version}, {"kind", kind}, {"metadata", {{"name", name}}}};
-    if (!in_namespace.empty()) object["metadata"]["namespace"] = in_namespace;
-    object["metadata"]["labels"] = labels_;
-    return all_.emplace_back(std::move(object));
+    return all_.emplace_back(object_of(api_version, kind, name, in_namespace, labels_));
   }
   Json& add(const char* api_version, const char* kind, const std::string& suffix = {}) {
     return add(api_version, kind, program_.name + suffix, program_.in_namespace);
@@ -185,17 +183,6 @@ class Objects {
   std::vector<Json> all_;
 };
 
-Json probe(const char* path, const char* port, bool has_tls, int period_s) {
-  Json get{{"path", path}, {"port", port}};
-  if (has_tls) get["scheme"] = "HTTPS";
-  return {{"httpGet", std::move(get)}, {"periodSeconds", period_s}};
-}
-
-Json port_of(const char* name, std::uint16_t port) { return {{"name", name}, {"containerPort", port}}; }
-Json service_port(const char* name, std::uint16_t port) {
-  return {{"name", name}, {"port", port}, {"targetPort", name}};
-}
-
 Json container_of(const ProgramManifest& program, const char* component, Json arguments, Json ports, Json resources) {
   for (const std::string& argument : program.arguments) arguments.push_back(argument);
   return {{"name", component},
@@ -266,10 +253,10 @@ std::vector<Json> manifests_of(const GatewayManifest& gateway) {
       gateway, "gateway",
       {"gateway", "--config", kConfigurationFile, "--listen", fmt::format(":{}", gateway.port), "--admin-listen",
        fmt::format(":{}", gateway.admin_port), "--admin-hosts", hosts_of(gateway, "-admin")},
-      Json::array({port_of("http", gateway.port), port_of("admin", gateway.admin_port)}),
+      Json::array({container_port("http", gateway.port), container_port("admin", gateway.admin_port)}),
       {{"requests", {{"cpu", "1"}, {"memory", "512Mi"}}}, {"limits", {{"memory", "1Gi"}}}});
-  container["livenessProbe"] = probe("/health", "admin", gateway.admin_has_tls, 10);
-  container["readinessProbe"] = probe("/ready", "admin", gateway.admin_has_tls, 2);
+  container["livenessProbe"] = http_probe("/health", "admin", gateway.admin_has_tls, 10);
+  container["readinessProbe"] = http_probe("/ready", "admin", gateway.admin_has_tls, 2);
   const Json state = gateway.keeps_ledger ? Json{{"persistentVolumeClaim", {{"claimName", gateway.name}}}}
                                           : Json{{"emptyDir", Json::object()}};
   objects.add_deployment(
@@ -283,7 +270,7 @@ std::vector<Json> manifests_of(const PlannerManifest& planner) {
   Objects objects{planner, "planner"};
   objects.add_account();
   objects.add_configuration();
-  Json ports = Json::array({port_of("http", planner.port)});
+  Json ports = Json::array({container_port("http", planner.port)});
   Json service_ports = Json::array({service_port("http", planner.port)});
   Json arguments{"plan",
                  "--config",
@@ -303,7 +290,7 @@ std::vector<Json> manifests_of(const PlannerManifest& planner) {
        {std::string{"--leader-election"}, lease, std::string{"--state-config-map"}, lease + kStateSuffix})
     arguments.push_back(argument);
   const auto serve = [&](const char* name, std::uint16_t port, std::initializer_list<std::string> flags) {
-    ports.push_back(port_of(name, port));
+    ports.push_back(container_port(name, port));
     service_ports.push_back(service_port(name, port));
     for (const std::string& flag : flags) arguments.push_back(flag);
   };
@@ -321,9 +308,9 @@ std::vector<Json> manifests_of(const PlannerManifest& planner) {
   Json container =
       container_of(planner, "planner", std::move(arguments), std::move(ports),
                    {{"requests", {{"cpu", "500m"}, {"memory", "256Mi"}}}, {"limits", {{"memory", "1Gi"}}}});
-  container["livenessProbe"] = probe("/health", "http", false, 10);
+  container["livenessProbe"] = http_probe("/health", "http", false, 10);
   // A follower is ready once it knows who leads: then it answers as the leader does.
-  container["readinessProbe"] = probe("/ready", "http", false, 2);
+  container["readinessProbe"] = http_probe("/ready", "http", false, 2);
   objects.add_deployment({planner.replicas, false, kSettleTime, true}, std::move(container),
                          {{"emptyDir", Json::object()}});
   for (const ScaleTarget& target : planner.targets)

@@ -3,11 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 namespace penstock::deployment {
 namespace {
 
-constexpr std::size_t kNameBytesMax = 253, kImageBytesMax = 512;
+constexpr std::size_t kImageBytesMax = 512;
 
 constexpr bool is_lower(char c) { return c >= 'a' && c <= 'z'; }
 constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
@@ -36,8 +37,8 @@ core::Result<void> check_dns_label(std::string_view text, std::size_t bytes_max)
                                          bytes_max));
 }
 
-core::Result<void> check_dns_name(std::string_view text) {
-  bool good = text.size() <= kNameBytesMax;
+core::Result<void> check_dns_name(std::string_view text, std::size_t bytes_max) {
+  bool good = text.size() <= bytes_max;
   for (std::string_view rest = text; good;) {
     const std::size_t dot = rest.find('.');
     good = is_dns_label(rest.substr(0, dot), false);
@@ -46,7 +47,9 @@ core::Result<void> check_dns_name(std::string_view text) {
   }
   if (good) return {};
   return core::invalid_input({}, "is not a name that Kubernetes accepts",
-                             "use lower-case letters, digits, '-' and '.', with a letter or a digit at both ends");
+                             fmt::format("use at most {} lower-case letters, digits, '-' and '.', with a letter or a "
+                                         "digit at both ends",
+                                         bytes_max));
 }
 
 core::Result<void> check_label_value(std::string_view text) {
@@ -56,6 +59,31 @@ core::Result<void> check_label_value(std::string_view text) {
     return {};
   return core::invalid_input({}, "is not a label value that Kubernetes accepts",
                              "use at most 63 letters, digits, '-', '_' and '.', with a letter or a digit at both ends");
+}
+
+core::Result<void> check_label_key(std::string_view text) {
+  const std::size_t slash = text.find('/');
+  const bool has_prefix = slash != std::string_view::npos;
+  if ((!has_prefix || check_dns_name(text.substr(0, slash))) &&
+      check_label_value(text.substr(has_prefix ? slash + 1 : 0)))
+    return {};
+  return core::invalid_input({}, "is not a label that Kubernetes accepts", "as pool or example.com/pool");
+}
+
+core::Result<void> check_resource(std::string_view text) {
+  if (text.find('/') != std::string_view::npos && check_label_key(text)) return {};
+  return core::invalid_input({}, "is not a resource of a device", "as nvidia.com/gpu or nvidia.com/mig-3g.40gb");
+}
+
+core::Result<void> check_quantity(std::string_view text) {
+  constexpr std::array<std::string_view, 10> kUnits = {"", "m", "k", "M", "G", "T", "Ki", "Mi", "Gi", "Ti"};
+  const std::size_t end = std::min(text.find_first_not_of("0123456789."), text.size());
+  const std::string_view number = text.substr(0, end), unit = text.substr(end);
+  const bool is_number = !number.empty() && is_digit(number.front()) && is_digit(number.back()) &&
+                         std::count(number.begin(), number.end(), '.') <= 1 &&
+                         number.find_first_not_of("0.") != std::string_view::npos;
+  if (is_number && std::find(kUnits.begin(), kUnits.end(), unit) != kUnits.end()) return {};
+  return core::invalid_input({}, "is not a quantity above 0", "as 4, 500m or 64Gi");
 }
 
 core::Result<void> check_image(std::string_view text) {

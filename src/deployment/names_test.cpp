@@ -35,5 +35,17 @@ TEST(Names, ImagesAndVariables) {
   for (const char* bad : {"", "1a", "a-b", "a=b", "a b"}) EXPECT_FALSE(check_variable(bad)) << bad;
 }
 
+TEST(Names, ResourcesAndQuantitiesOfPods) {
+  for (const char* good : {"nvidia.com/gpu", "nvidia.com/mig-3g.40gb", "amd.com/gpu"})
+    EXPECT_TRUE(check_resource(good)) << good;
+  for (const char* bad : {"gpu", "", "/gpu", "nvidia.com/", "nvidia.com/a b", "nvidia.com/a/b", "NVIDIA.com/gpu"})
+    EXPECT_FALSE(check_resource(bad)) << bad;
+  for (const char* good : {"pool", "cloud.google.com/gke-nodepool"}) EXPECT_TRUE(check_label_key(good)) << good;
+  for (const char* bad : {"", "a/b/c", "-a", "a b"}) EXPECT_FALSE(check_label_key(bad)) << bad;
+  for (const char* good : {"4", "0.5", "500m", "64Gi", "1.5T"}) EXPECT_TRUE(check_quantity(good)) << good;
+  for (const char* bad : {"", "0", "0.0Gi", "Gi", "4 Gi", "4GB", "-1", "1.2.3", ".5", "5."})
+    EXPECT_FALSE(check_quantity(bad)) << bad;
+}
+
 }  // namespace
 }  // namespace penstock::deployment

@@ -10,6 +10,7 @@
 #include "connect/kubernetes/client.h"
 #include "connect/kubernetes/credentials.h"
 #include "connect/kubernetes/pod_groups.h"
+#include "connect/kubernetes/pod_labels.h"
 #include "connect/kubernetes/watched.h"
 #include "net/access.h"
 #include "net/address.h"
@@ -17,9 +18,6 @@
 
 namespace penstock::gateway {
 namespace {
-
-// llm-d's label for the role of a pod.
-constexpr const char* kRoleLabel = "llm-d.ai/role";
 
 tl::unexpected<core::Error> of_options(core::Error error) {
   error.where = error.where.empty() ? "gateway.kubernetes" : "gateway.kubernetes: " + error.where;
@@ -41,7 +39,7 @@ std::uint16_t port_of(const connect::EndpointSlice& slice, const PodOptions& opt
 }
 
 signals::Role role_of(const connect::PodState& pod) {
-  const auto label = pod.labels.find(kRoleLabel);
+  const auto label = pod.labels.find(connect::kRoleLabel);
   if (label == pod.labels.end()) return signals::Role::kAggregated;
   if (label->second == "prefill") return signals::Role::kPrefill;
   return label->second == "decode" ? signals::Role::kDecode : signals::Role::kAggregated;

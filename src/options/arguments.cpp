@@ -65,10 +65,11 @@ core::Result<void> check_operands(const Usage& usage, const std::vector<std::str
                  fmt::format("`penstock {}` takes flags only", usage.command));
   // An operand in brackets, such as "[URL]", may be left out.
   const bool is_left_out = usage.operand.starts_with('[') && operands.empty();
-  if (!usage.operand.empty() && !usage.many_operands && !is_left_out && operands.size() != 1)
-    return wrong(
-        {}, fmt::format("`penstock {}` takes one {}, there are {}", usage.command, usage.operand, operands.size()));
-  return {};
+  if (usage.operand.empty() || usage.many_operands || is_left_out) return {};
+  const auto wanted = static_cast<std::size_t>(std::count(usage.operand.begin(), usage.operand.end(), ' ')) + 1;
+  if (operands.size() == wanted) return {};
+  return wrong({}, fmt::format("`penstock {}` takes {}{}, there are {}", usage.command, wanted == 1 ? "one " : "",
+                               usage.operand, operands.size()));
 }
 
 std::string placeholder_of(const Option& option) {

@@ -23,7 +23,7 @@ struct Flag {
 struct Usage {
   std::string command;  // For example "replay".
   std::string summary;  // One or two sentences.
-  std::string operand;  // For example "TRACE"; empty if the command takes no operand.
+  std::string operand;  // For example "TRACE", or "KIND FILE" for two; empty if the command takes no operand.
   bool many_operands = false;
   std::vector<Flag> flags;
   std::string notes;  // Examples, printed after the flags.

@@ -57,6 +57,10 @@ TEST(Arguments, WrongWordsAreRefused) {
   Usage one = usage();
   one.many_operands = false;
   EXPECT_EQ(refusal({"a", "b"}, one), "`penstock fly` takes one FILE, there are 2");
+  one.operand = "PLANE FILE";
+  EXPECT_TRUE(parse_words(one, {"a", "b"}));
+  EXPECT_EQ(refusal({"a"}, one), "`penstock fly` takes PLANE FILE, there are 1");
+  EXPECT_TRUE(help_page(one).starts_with("Usage: penstock fly PLANE FILE [FLAG…]\n"));
 }
 
 TEST(Arguments, ACommandLineRoundTrips) {

@@ -94,7 +94,7 @@ class Manifests(CliTest):
                             (("--name", "a" * 56), "at most 55 characters"),
                             (("--namespace", "a_b"), "--namespace: 'a_b' is not a name"),
                             (("--image", "a b"), "--image: 'a b' is not the reference of a container image"),
-                            (("--autoscaler", "keda"), "--autoscaler: is of `penstock manifests planner`"),
+                            (("--autoscaler", "keda"), "--autoscaler: is no flag of `penstock manifests gateway`"),
                             (("--replicas", "0"), "--replicas: "),
                             (("--replicas", "2"), "--replicas: must be 1 for a gateway, is 2, because a planner observes one gateway")):
             self.assert_refused("manifests", "gateway", "g.yaml", *flags, says=says)
@@ -105,8 +105,9 @@ class Manifests(CliTest):
                             (("--gateway", "http://a/b"), "--gateway: must be HOST:PORT"),
                             (("--autoscaler", "helm"), "must be none, keda or hpa")):
             self.assert_refused("manifests", "planner", "g.yaml", *flags, says=says)
-        for words in ((), ("gateway",), ("engine", "g.yaml"), ("gateway", "g.yaml", "h.yaml")):
-            self.assert_refused("manifests", *words, says="takes gateway or planner, and one FILE")
+        for words in ((), ("gateway",), ("gateway", "g.yaml", "h.yaml")):
+            self.assert_refused("manifests", *words, says=f"`penstock manifests` takes gateway|planner|engines FILE, there are {len(words)}")
+        self.assert_refused("manifests", "engine", "g.yaml", says="writes gateway, planner or engines, is 'engine'")
         self.assert_refused("manifests", "gateway", "none.yaml", says="none.yaml: cannot be opened")
 
     def test_what_the_container_lacks_is_one_line(self):

@@ -73,6 +73,29 @@ class Manifests(unittest.TestCase):
                     for kind in ("deployment", "service", "serviceaccount", "poddisruptionbudget", *(["podmonitor"] if monitor else [])):
                         self.assertIn(kind, kinds)
 
+    def test_a_strict_dry_run_accepts_engines(self):
+        pools = [{"name": "llm-batch", "class": "batch", "engine": {"queue_delay": "5ms"}}, {"name": "llm-interactive"}]
+        split = [{"name": "prefill", "role": "prefill"}, {"name": "decode", "role": "decode", "gpus": 2}]
+        flags = ["--node-pool", "pool=gpu-warm", "--warm-nodes", "1"]
+        triton = ["--engine", "triton", "--tokenizer", "t", "--model", "/weights/repository", "--weights-claim", "models"]
+        for named, more in ((pools, []), (pools, ["--engine", "sglang", "--weights-path", "/mnt/nvme"]), (pools, triton),
+                            (split, ["--weights-claim", "models"]), (pools, ["--gpu-resource", "nvidia.com/mig-3g.40gb"])):
+            with self.subTest(pools=named[0]["name"], more=more):
+                configuration = {"model": "llama", "pools": named, "gateway": {"kubernetes": {"selector": "app=llm"}}}
+                kinds = self.apply(self.manifests("engines", configuration, *flags, *more), "--dry-run=server")
+                self.assertEqual(kinds.count("deployment"), 4)  # Engines and placeholders of two pools.
+                for kind in ("service", "poddisruptionbudget", "priorityclass"):
+                    self.assertIn(kind, kinds)
+
+    def test_the_gateway_selects_the_pods_of_engines(self):
+        configuration = {"model": "llama", "pools": [{"name": "prefill", "role": "prefill"}, {"name": "decode", "role": "decode"}],
+                         "gateway": {"kubernetes": {"selector": "app in (prefill, decode)", "namespace": self.namespace}}}
+        self.apply(self.manifests("engines", configuration))
+        until("a pod of each pool", lambda: [
+            (pod["metadata"]["labels"]["penstock/pool"], pod["metadata"]["labels"]["llm-d.ai/role"])
+            for pod in sorted(self.cluster.get("pods", "-n", self.namespace, "-l", "app in (prefill, decode)")["items"],
+                              key=lambda pod: pod["metadata"]["name"])] == [("decode", "decode"), ("prefill", "prefill")])
+
     def test_the_operator_of_prometheus_accepts_the_rules(self):
         if "PodMonitor" in self.without:
             self.skipTest("its definitions cannot be obtained")

@@ -7,6 +7,8 @@
 #include <optional>
 #include <utility>
 
+#include "connect/kubernetes/pod_labels.h"
+
 namespace penstock::connect {
 
 class LabelSelectorReader {
@@ -26,6 +28,8 @@ class LabelSelectorReader {
     }
     return made;
   }
+
+  static void complete(Labels& labels, const LabelSelector& selector, std::span<const std::string> preferred);
 
  private:
   using Requirement = LabelSelector::Requirement;
@@ -112,6 +116,22 @@ bool LabelSelector::selects(const Labels& labels) const {
     }
     return false;
   });
+}
+
+void LabelSelectorReader::complete(Labels& labels, const LabelSelector& selector,
+                                   std::span<const std::string> preferred) {
+  for (const Requirement& each : selector.requirements_) {
+    if (each.kind == Kind::kExists) labels.try_emplace(each.key, "true");
+    if (each.kind != Kind::kIn) continue;
+    const auto known = std::find_if(preferred.begin(), preferred.end(), [&](const std::string& value) {
+      return std::find(each.values.begin(), each.values.end(), value) != each.values.end();
+    });
+    labels.try_emplace(each.key, known != preferred.end() ? *known : each.values.front());
+  }
+}
+
+void complete_labels(Labels& labels, const LabelSelector& selector, std::span<const std::string> preferred) {
+  LabelSelectorReader::complete(labels, selector, preferred);
 }
 
 }  // namespace penstock::connect

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "connect/kubernetes/pod_labels.h"
+
 namespace penstock::connect {
 namespace {
 
@@ -23,6 +25,22 @@ TEST(LabelSelector, SelectsByEqualityAndSet) {
     EXPECT_FALSE(selects(text)) << text;
   EXPECT_TRUE(selects("pool=", {{"pool", ""}}));
   EXPECT_TRUE(selects("llm-d.ai/model=a", {{"llm-d.ai/model", "a"}}));
+}
+
+TEST(LabelSelector, CompletesLabelsThatItThenSelects) {
+  const std::vector<std::string> preferred = {"decode", "b"};
+  const auto completed = [&](const char* text, Labels labels) {
+    const auto selector = LabelSelector::parse(text);
+    EXPECT_TRUE(selector) << text;
+    complete_labels(labels, *selector, preferred);
+    return std::pair{labels, selector->selects(labels)};
+  };
+  EXPECT_EQ(completed("app=chat,tier", {{"pool", "a"}}),
+            std::pair(Labels{{"app", "chat"}, {"pool", "a"}, {"tier", "true"}}, true));
+  EXPECT_EQ(completed("app in (prefill, decode),zone in (x, y)", {}),
+            std::pair(Labels{{"app", "decode"}, {"zone", "x"}}, true));
+  EXPECT_EQ(completed("pool=b", {{"pool", "a"}}), std::pair(Labels{{"pool", "a"}}, false));
+  EXPECT_EQ(completed("pool notin (a),!app", {{"pool", "a"}}), std::pair(Labels{{"pool", "a"}}, false));
 }
 
 TEST(LabelSelector, ErrorsNameTheColumn) {
