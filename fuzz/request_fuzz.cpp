@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "api/kv_transfer.h"
+#include "api/prompt_truncation.h"
 #include "api/request.h"
 
 namespace {
@@ -31,6 +32,21 @@ bool same_prompt(const api::InferenceRequest& a, const api::InferenceRequest& b)
   return a.model == b.model && a.text == b.text && a.choices == b.choices && a.stop == b.stop && a.user == b.user;
 }
 
+// What is left of a prompt is a shorter one that may be truncated again, until nothing more may be dropped.
+void truncate(api::RequestReader& reader, const api::InferenceRequest& request, std::string_view body, double bytes) {
+  if (!api::can_truncate(request)) return;
+  const auto made = api::truncated_prompt(request.endpoint, body, {bytes, 1.0, 1.0});
+  if (!made) return;
+  api::InferenceRequest shorter;
+  expect(reader.read(request.endpoint, made->body, shorter) && api::can_truncate(shorter));
+  expect(made->body.size() < body.size() && !shorter.text.empty());
+  const bool is_chat = request.endpoint == api::Endpoint::kChatCompletions;
+  expect(is_chat ? made->messages > 0 : made->messages == 0 && request.text.ends_with(shorter.text));
+  expect(shorter.size.text_bytes + shorter.size.rendered_bytes < request.size.text_bytes + request.size.rendered_bytes);
+  expect(shorter.model == request.model && shorter.max_tokens == request.max_tokens && shorter.stop == request.stop);
+  truncate(reader, shorter, made->body, 2.0 * bytes);
+}
+
 void follow(api::RequestReader& reader, api::Endpoint endpoint, std::string_view body) {
   api::InferenceRequest request;
   if (const auto read = reader.read(endpoint, body, request); !read) return expect(!read.error().what.empty());
@@ -40,6 +56,7 @@ void follow(api::RequestReader& reader, api::Endpoint endpoint, std::string_view
   if (!request.kv_transfer_params.empty()) static_cast<void>(api::read_kv_transfer(request.kv_transfer_params));
   api::InferenceRequest other;
   if (!api::traits_of(endpoint).splits) return;
+  for (const double bytes : {1.0, 40.0, 1e6}) truncate(reader, request, body, bytes);
   api::BodyChanges changes;
   changes.max_tokens = 77;
   changes.priority = 5;

@@ -1,6 +1,5 @@
 // Changes a few fields of a body. All other bytes are unchanged, because clients may sign or compare them.
 #include <fmt/format.h>
-#include <simdjson.h>
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -9,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "api/body_fields.h"
 #include "api/engine_controls.h"
 #include "api/json_text.h"
 #include "api/request.h"
@@ -16,8 +16,6 @@
 namespace penstock::api {
 namespace {
 
-namespace ondemand = simdjson::ondemand;
-using core::invalid_input;
 using core::Result;
 
 struct Edit {
@@ -25,62 +23,6 @@ struct Edit {
   std::optional<std::string_view> value;  // JSON; empty removes the field.
   bool add = false;                       // Adds the field if it is absent.
 };
-
-// Position of a field of the outermost object.
-struct FieldLocation {
-  std::size_t begin = 0, value = 0, end = 0;
-  std::string name;
-};
-
-Result<std::string_view> bytes_of(ondemand::value value) {
-  const std::string_view token = value.raw_json_token();
-  std::string_view bytes = token;
-  simdjson::error_code error = simdjson::SUCCESS;
-  if (token.front() == '{') {
-    ondemand::object object;
-    error = value.get_object().get(object);
-    if (error == simdjson::SUCCESS) error = object.raw_json().get(bytes);
-  } else if (token.front() == '[') {
-    ondemand::array array;
-    error = value.get_array().get(array);
-    if (error == simdjson::SUCCESS) error = array.raw_json().get(bytes);
-  } else if (token.front() == '"') {
-    // Otherwise the string would be accepted as a key if a colon follows.
-    error = value.get_raw_json_string().error();
-  }
-  bytes = without_space_behind(bytes);
-  if (error != simdjson::SUCCESS || kind_of(bytes) == Kind::kNone)
-    return invalid_input("", "the value is not valid JSON");
-  return bytes;
-}
-
-Result<std::vector<FieldLocation>> fields_of(std::string_view body) {
-  const auto not_object = [] { return invalid_input("", "the body is not a JSON object"); };
-  if (body.size() > kBodyBytesMax) return not_object();
-  const simdjson::padded_string padded{body};
-  ondemand::parser parser;
-  ondemand::document document;
-  ondemand::object object;
-  if (parser.iterate(padded).get(document) != simdjson::SUCCESS) return not_object();
-  if (document.get_object().get(object) != simdjson::SUCCESS) return not_object();
-  std::vector<FieldLocation> fields;
-  for (auto entry : object) {
-    ondemand::field field;
-    if (std::move(entry).get(field) != simdjson::SUCCESS) return not_object();
-    FieldLocation location;
-    location.begin = static_cast<std::size_t>(field.key().raw() - 1 - padded.data());
-    std::string_view name;
-    if (field.unescaped_key().get(name) != simdjson::SUCCESS) return not_object();
-    location.name = name;
-    const auto bytes = bytes_of(field.value());
-    if (!bytes) return not_object();
-    location.value = static_cast<std::size_t>(bytes->data() - padded.data());
-    location.end = location.value + bytes->size();
-    fields.push_back(std::move(location));
-  }
-  if (document.current_location().error() != simdjson::OUT_OF_BOUNDS) return not_object();
-  return fields;
-}
 
 // Each field that stays keeps the text between it and the previous field.
 Result<std::string> edited(std::string_view body, std::span<const Edit> edits) {

@@ -33,9 +33,10 @@ TEST(GatewayOptions, ReadsListsOfSections) {
       "tenants:\n"
       "  - {name: shop, keys: [k1, k2], key_files: f, key_envs: 'A,B', weight: 2, tier: -1, tokens_per_minute: 1000,\n"
       "     burst: 50, over_budget: queue, reserve: expected, concurrent: 3, context: 4096, models: [m, n], class: "
-      "batch}\n"
+      "batch, over_context: truncate}\n"
       "models:\n"
-      "  - {name: m, input_price: 1, cached_input_price: 0.5, output_price: 2, context: 8192}\n"
+      "  - {name: m, input_price: 1, cached_input_price: 0.5, output_price: 2, context: 8192, over_context: truncate}\n"
+      "  - {name: n}\n"
       "slo: {ttft: 1s, segments: [{name: chat, tenant: shop, itl: 20ms}]}\n");
   ASSERT_EQ(settings.discovery.replicas.size(), 1U);
   EXPECT_EQ(settings.discovery.replicas[0].role, signals::Role::kPrefill);
@@ -51,11 +52,14 @@ TEST(GatewayOptions, ReadsListsOfSections) {
   EXPECT_EQ(shop.reserve, admission::Reserve::kExpected);
   EXPECT_EQ(shop.concurrent, 3U);
   EXPECT_EQ(shop.context_tokens, 4096U);
+  EXPECT_EQ(shop.over_context, dispatch::OverContext::kTruncate);
   EXPECT_EQ(shop.models, (std::vector<std::string>{"m", "n"}));
   EXPECT_EQ(shop.traffic_class, admission::Class::kBatch);
-  ASSERT_EQ(settings.options.dispatch.models.size(), 1U);
+  ASSERT_EQ(settings.options.dispatch.models.size(), 2U);
   EXPECT_DOUBLE_EQ(settings.options.dispatch.models[0].price.cached_input, 0.5);
   EXPECT_EQ(settings.options.dispatch.models[0].context_tokens, 8192U);
+  EXPECT_EQ(settings.options.dispatch.models[0].over_context, dispatch::OverContext::kTruncate);
+  EXPECT_EQ(settings.options.dispatch.models[1].over_context, dispatch::OverContext::kReject);
   ASSERT_EQ(settings.options.dispatch.slo.segments.size(), 1U);
   EXPECT_EQ(settings.options.dispatch.slo.segments[0].target.ttft, core::Duration{1s})
       << "what a segment does not say is the general target's";
@@ -90,11 +94,18 @@ TEST(GatewayOptions, ReportsAllFaultsOfAFileAtOnceWithTheirPlaces) {
       "p.yaml:2:32: tenants[0].wieght: unknown key; did you mean weight?\n"
       "p.yaml:2:44: tenants[1]: needs the key name\n"
       "p.yaml:2:58: tenants[2]: must be a section, is '7'; its keys are name, keys, key_files, key_envs, weight, tier, "
-      "tokens_per_minute, burst, over_budget, reserve, concurrent, context, models, class, overload, priority, "
+      "tokens_per_minute, burst, over_budget, reserve, concurrent, context, over_context, models, class, overload, "
+      "priority, "
       "isolation or "
       "operator\n"
       "p.yaml:3:9: models: must be a list of sections, is 'm'; begin each with a dash\n"
       "p.yaml:4:31: classes.batch.queue_time: needs a unit (ns, us, ms, s, m, h or d), is '5'\n");
+}
+
+TEST(GatewayOptions, AWrongPolicyForLongPromptsNamesItsPlace) {
+  EXPECT_EQ(problems("models: [{name: m, over_context: cut}]\ntenants: [{name: a, keys: [k], over_context: 1}]\n"),
+            "p.yaml:1:34: models[0].over_context: must be reject or truncate, is 'cut'\n"
+            "p.yaml:2:46: tenants[0].over_context: must be reject or truncate, is '1'\n");
 }
 
 TEST(GatewayOptions, FaultsOfFlagsNameTheFlag) {

@@ -372,6 +372,11 @@ void add_tenant(Table& table, TenantOptions& tenant) {
   table.add({"concurrent", "", "requests at once; 0 is no limit"}, count(tenant.concurrent, 0, 1'000'000));
   table.add({"context", "", "most tokens of prompt and output together"}, count(tenant.context_tokens, 1, 100'000'000))
       .by_default("limit of the model");
+  table
+      .add({"over_context", "",
+            "what happens to a prompt that exceeds the context: reject, or truncate (drop its oldest part)"},
+           choice(tenant.over_context, {dispatch::OverContext::kReject, dispatch::OverContext::kTruncate}))
+      .by_default("that of the model");
   table.add({"models", "", "models that it may use"}, names(tenant.models)).by_default("all");
   table.add({"class", "", "traffic class of its requests; a request may name a lower one"},
             choice(tenant.traffic_class, {admission::Class::kInteractive, admission::Class::kBatch}));
@@ -410,6 +415,9 @@ void add_model(Table& table, dispatch::Model& model) {
       .add({"context", "", "most tokens of prompt and output together, if that is below the limit of its replicas"},
            count(model.context_tokens, 1, 100'000'000))
       .by_default("limit of its replicas");
+  table.add({"over_context", "",
+             "what happens to a prompt that exceeds the context: reject, or truncate (drop its oldest part)"},
+            choice(model.over_context, {dispatch::OverContext::kReject, dispatch::OverContext::kTruncate}));
 }
 
 }  // namespace

@@ -119,10 +119,11 @@ struct RunResult {
   BurstResult bursts;
   std::vector<TargetResult> targets{};  // The general one first, then those of the segments in their order.
   std::vector<TenantResult> tenants{};
-  std::uint64_t waited = 0;     // Requests that were admitted after a wait at the gateway.
-  core::Summary queue_wait_ms;  // Their waits.
-  std::uint64_t retried = 0;    // Attempts after the failure of a replica.
-  std::uint64_t clamped = 0;    // Requests whose output tokens were limited.
+  std::uint64_t waited = 0;             // Requests that were admitted after a wait at the gateway.
+  core::Summary queue_wait_ms;          // Their waits.
+  std::uint64_t retried = 0;            // Attempts after the failure of a replica.
+  std::uint64_t clamped = 0;            // Requests whose output tokens were limited.
+  std::uint64_t truncated_prompts = 0;  // Requests whose prompt was truncated.
   DeferralResult deferral{};
   std::optional<BudgetUse> budget_use{};  // Of a deployment beside others.
   double goodput_rps = 0.0;               // Requests that met the SLO, per second of the run.

@@ -35,7 +35,7 @@ struct ActiveRequest {
   std::size_t text_bytes = 0;
   admission::TextKind text_kind = admission::TextKind::kAscii;
   std::uint32_t media_tokens = 0;
-  std::uint32_t prompt_tokens_given = 0;
+  std::uint32_t prompt_tokens_given = 0, truncated_prompt_tokens = 0;  // As in RequestInfo and Grant.
   std::uint64_t answers = 1;
   // Limit of each answer: the client's, or the one that the reservation needs.
   std::optional<std::uint32_t> max_tokens;

@@ -60,6 +60,12 @@ std::uint32_t context_needed(const RequestInfo& info, const admission::TokenEsti
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(tokens, UINT32_MAX));
 }
 
+// A truncated prompt has lost at least one token, whatever the estimates say.
+std::uint32_t truncated_tokens(const RequestInfo& info, const admission::TokenEstimate& estimate) {
+  if (info.untruncated_prompt_tokens == 0) return 0;
+  return std::max(info.untruncated_prompt_tokens, estimate.prompt_tokens + 1) - estimate.prompt_tokens;
+}
+
 // What the caller says of the request.
 void describe(ActiveRequest& request, const RequestInfo& info, const admission::TokenEstimate& estimate) {
   request.estimate = estimate;
@@ -72,6 +78,7 @@ void describe(ActiveRequest& request, const RequestInfo& info, const admission::
   request.text_bytes = info.text_bytes;
   request.text_kind = info.text_kind;
   request.media_tokens = info.media_tokens;
+  request.truncated_prompt_tokens = truncated_tokens(info, estimate);
   request.answers = info.answers;
   request.max_tokens = info.max_tokens;
   request.writes_max_tokens = info.writes_max_tokens;
@@ -143,14 +150,11 @@ Dispatcher::~Dispatcher() { ledger_.write_open(requests_, core::kNever); }
 ArrivalResult Dispatcher::arrive(const RequestInfo& info, GrantListener& listener, core::Instant now) {
   const auto model = info.model_number ? info.model_number : replicas_.model_number(info.model);
   const auto estimate = admission_.estimator().estimate(estimator_request(info, options_.tenants[info.tenant].name));
-  ArrivalResult result;
-  const RequestCheck check{options_.tenants[info.tenant], replicas_.context_tokens_of(model), models_complete_};
-  result.count_prompt = info.may_count_prompt && check.needs_count(info, estimate);
-  if (result.count_prompt) return result;
-  if (auto objected = check.objection(info, estimate)) {
-    result.refusal = refuse(info, *std::move(objected));
-    return result;
-  }
+  const RequestCheck check{options_.tenants[info.tenant], replicas_.context_tokens_of(model), models_complete_,
+                           model ? replicas_.model(*model).over_context : OverContext::kReject};
+  ArrivalResult result = check.result(info, estimate);
+  if (result.refusal) result.refusal = refuse(info, *std::move(result.refusal));
+  if (result.refusal || result.count_prompt || result.prompt_excess) return result;
   ActiveRequest& request = open(info, *model, listener, estimate);
   result.pool = request.pool;
   std::optional<RequestRouter::Choice> choice;
@@ -222,9 +226,7 @@ Grant Dispatcher::dispatch(ActiveRequest& request, const RequestRouter::Choice& 
       admission_.waiting_tokens(queue_number(options_.pools, request.meters, request.pool), request.traffic_class);
   Grant made = router_.dispatch(request, choice, waiting, now);
   made.due_at = request.due_at;
-  if (made.lowers_max_tokens && request.attempts == 1) ++counters_.clamped;
-  if (made.degraded && request.attempts == 1)
-    counters_.overload.add(request.tenant, request.traffic_class, admission::OverloadAction::kDegrade);
+  if (request.attempts == 1) counters_.sent(request, made);
   return made;
 }
 

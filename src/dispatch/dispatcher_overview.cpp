@@ -73,11 +73,20 @@ DeferralCounts& DeferralCounts::operator-=(const DeferralCounts& earlier) {
   return *this;
 }
 
+void Counters::sent(const ActiveRequest& request, const Grant& made) {
+  if (made.lowers_max_tokens) ++clamped;
+  if (made.truncated_prompt_tokens > 0) ++truncated_prompts;
+  truncated_prompt_tokens += made.truncated_prompt_tokens;
+  if (made.degraded) overload.add(request.tenant, request.traffic_class, admission::OverloadAction::kDegrade);
+}
+
 Counters& Counters::operator+=(const Counters& other) {
   granted += other.granted;
   refused += other.refused;
   retried += other.retried;
   clamped += other.clamped;
+  truncated_prompts += other.truncated_prompts;
+  truncated_prompt_tokens += other.truncated_prompt_tokens;
   discarded_prompt_tokens += other.discarded_prompt_tokens;
   step_tokens += other.step_tokens;
   for (std::size_t i = 0; i < refusals.size(); ++i) refusals[i] += other.refusals[i];
@@ -115,6 +124,8 @@ Overview Dispatcher::overview(core::Instant now) const {
   seen.refused_total = counters_.refused;
   seen.retried_total = counters_.retried;
   seen.clamped_total = counters_.clamped;
+  seen.truncated_prompts = counters_.truncated_prompts;
+  seen.truncated_prompt_tokens = counters_.truncated_prompt_tokens;
   seen.discarded_prompt_tokens = counters_.discarded_prompt_tokens;
   for (std::size_t reason = 0; reason < counters_.refusals.size(); ++reason)
     if (counters_.refusals[reason] > 0)

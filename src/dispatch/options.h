@@ -23,6 +23,13 @@ namespace penstock::dispatch {
 
 enum class OverBudget : std::uint8_t { kReject, kQueue };
 
+// What happens to a prompt that exceeds the context of its model or tenant.
+enum class OverContext : std::uint8_t { kReject, kTruncate };
+
+[[nodiscard]] constexpr const char* to_string(OverContext policy) {
+  return policy == OverContext::kTruncate ? "truncate" : "reject";
+}
+
 // Whether a prefix cache may be shared between tenants.
 enum class Isolation : std::uint8_t { kNone, kTenant };
 
@@ -37,10 +44,11 @@ struct Tenant {
   admission::BudgetLimits budget;
   OverBudget over_budget = OverBudget::kReject;
   admission::Reserve reserve = admission::Reserve::kWorst;
-  std::uint32_t concurrent = 0;      // 0: no limit.
-  std::uint32_t context_tokens = 0;  // 0: the model's limit applies.
-  std::vector<std::string> models;   // Empty: all models.
-  bool removed = false;              // No request of it arrives any more; those that are open end with these limits.
+  std::uint32_t concurrent = 0;             // 0: no limit.
+  std::uint32_t context_tokens = 0;         // 0: the model's limit applies.
+  std::optional<OverContext> over_context;  // Empty: that of the model.
+  std::vector<std::string> models;          // Empty: all models.
+  bool removed = false;  // No request of it arrives any more; those that are open end with these limits.
   // The class of its requests. A request may name a lower one.
   admission::Class traffic_class = admission::Class::kInteractive;
   std::int32_t priority = 0;  // At engines that schedule by priority; lower numbers go first.
@@ -53,6 +61,7 @@ struct Model {
   std::string name;
   ledger::Price price;
   std::uint32_t context_tokens = 0;  // Of prompt and answer together; 0: what its replicas report.
+  OverContext over_context = OverContext::kReject;
 };
 
 // What happens to a deferred request whose deadline is so near that it must go now.

@@ -21,6 +21,9 @@
 
 namespace penstock::dispatch {
 
+struct ActiveRequest;
+struct Grant;
+
 struct ReplicaStatus {
   ReplicaSpec spec;
   std::uint32_t slot = 0;
@@ -75,12 +78,15 @@ struct DeferralCounts {
 // Totals since the start.
 struct Counters {
   std::uint64_t granted = 0, refused = 0, retried = 0, clamped = 0;
+  std::uint64_t truncated_prompts = 0, truncated_prompt_tokens = 0;  // Requests, and what was dropped, estimated.
   std::uint64_t discarded_prompt_tokens = 0;  // Of attempts that failed after they were sent, estimated.
   std::uint64_t step_tokens = 0;              // Charged for the steps that replicas computed when clients left.
   std::array<std::uint64_t, kRefusalReasons> refusals{};  // By reason. Requests that left while they waited have none.
   SegmentCounts overload;
   DeferralCounts deferral;
 
+  // The request was granted a replica for the first time.
+  void sent(const ActiveRequest& request, const Grant& made);
   Counters& operator+=(const Counters& other);
 };
 
@@ -104,6 +110,7 @@ struct Overview {
   DeferralCounts deferral;
   core::Instant oldest_waiting = core::kNever;
   std::uint64_t granted_total = 0, refused_total = 0, retried_total = 0, clamped_total = 0;
+  std::uint64_t truncated_prompts = 0, truncated_prompt_tokens = 0;
   std::uint64_t discarded_prompt_tokens = 0;
   std::vector<std::pair<RefusalReason, std::uint64_t>> refusals;  // Reasons that occurred, in the order of their names.
   std::vector<SegmentOverload> overload;                          // Segments on which an overload policy acted.

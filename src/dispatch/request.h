@@ -11,6 +11,7 @@
 
 #include "admission/estimator.h"
 #include "admission/queue.h"
+#include "core/prompt_excess.h"
 #include "core/time.h"
 #include "dispatch/refusal.h"
 #include "ledger/entry.h"
@@ -29,9 +30,13 @@ struct RequestInfo {
   admission::Class traffic_class = admission::Class::kInteractive;
   std::size_t text_bytes = 0;  // Size of the text of the prompt.
   admission::TextKind text_kind = admission::TextKind::kAscii;
-  std::uint32_t media_tokens = 0;                   // Tokens of its images, audio and files.
-  std::uint32_t prompt_tokens_given = 0;            // Tokens of a prompt of token ids, or that an engine counted.
-  bool may_count_prompt = false;                    // The caller can let an engine count the prompt.
+  std::uint32_t media_tokens = 0;         // Tokens of its images, audio and files.
+  std::uint32_t prompt_tokens_given = 0;  // Tokens of a prompt of token ids, or that an engine counted.
+  bool may_count_prompt = false;          // The caller can let an engine count the prompt.
+  // An engine counted the prompt, or the longer one that it was truncated from.
+  bool prompt_was_counted = false;
+  bool may_truncate_prompt = false;                 // The caller can shorten the prompt.
+  std::uint32_t untruncated_prompt_tokens = 0;      // Of the prompt before it was truncated; 0: it was not.
   std::uint32_t template_tokens = 0;                // The most tokens that the template of a chat adds.
   std::uint64_t prompts = 1;                        // Number of prompts in the request; each has the context to itself.
   std::uint64_t answers = 1;                        // Number of prompts times answers to each.
@@ -65,12 +70,13 @@ struct RequestInfo {
 // The replica that a request goes to.
 struct Grant {
   std::uint32_t slot = 0;
-  std::uint64_t replica = 0;                // ReplicaSpec::number.
-  bool prefill_only = false;                // First of two legs: the KV is transferred to a decode replica.
-  std::optional<std::uint32_t> max_tokens;  // Must be written into the request; empty: the request stays as it is.
-  bool degraded = false;                    // It was lowered because too many tokens wait.
-  bool lowers_max_tokens = false;           // It is below what the client requested, or would get without a limit.
-  std::uint32_t prompt_tokens = 0;          // Estimated.
+  std::uint64_t replica = 0;                  // ReplicaSpec::number.
+  bool prefill_only = false;                  // First of two legs: the KV is transferred to a decode replica.
+  std::optional<std::uint32_t> max_tokens;    // Must be written into the request; empty: the request stays as it is.
+  bool degraded = false;                      // It was lowered because too many tokens wait.
+  bool lowers_max_tokens = false;             // It is below what the client requested, or would get without a limit.
+  std::uint32_t prompt_tokens = 0;            // Estimated.
+  std::uint32_t truncated_prompt_tokens = 0;  // Estimated tokens that were dropped from the prompt.
   // The request was deferred and waited for a replica since then, because its deadline is near.
   std::optional<core::Instant> due_at{};
   routing::PickReason why = routing::PickReason::kLoad;
@@ -95,6 +101,10 @@ struct ArrivalResult {
   // Nothing was decided, because the prompt may fit into the context or not. The request shall arrive again, with the
   // count of an engine in prompt_tokens_given, or without may_count_prompt.
   bool count_prompt = false;
+  // Nothing was decided, because the prompt exceeds the context and the policy is to truncate it. The request shall
+  // arrive again with the shorter prompt, or without may_truncate_prompt.
+  std::optional<core::PromptExcess> prompt_excess{};
+  std::uint32_t prompt_tokens = 0;  // Of the prompt that has the excess.
 };
 
 // Receives the decision about a queued request. Called within calls of the dispatcher, which it must not call.

@@ -196,6 +196,7 @@ Grant RequestRouter::dispatch(ActiveRequest& request, const Choice& choice, std:
   grant.prefill_only = choice.prefill_only;
   grant.why = selection.why;
   grant.prompt_tokens = request.estimate.prompt_tokens;
+  grant.truncated_prompt_tokens = request.truncated_prompt_tokens;
   if (request.overload == admission::OverloadAction::kDegrade)
     grant.max_tokens = admission::degraded_max_tokens(request.max_tokens, waiting_tokens,
                                                       options_.of_class(request.traffic_class).degrade);

@@ -23,11 +23,15 @@ void AnswerRelay::take_head(const net::ResponseHead& head, const Origin& origin)
   raw_ = origin.raw && (head.chunked || content_length_);
   close_after_ = !origin.keep_alive;
   append_answer_head(head_, head, origin.request_id, origin.replica, origin.why);
-  if (origin.lowered_max_tokens) {
-    head_.append("x-penstock-max-tokens: ");
-    append_number(head_, *origin.lowered_max_tokens);
+  const auto append_field = [this](std::string_view name, std::uint32_t value) {
+    head_.append(name).append(": ");
+    append_number(head_, value);
     head_.append("\r\n");
-  }
+  };
+  if (origin.lowered_max_tokens) append_field("x-penstock-max-tokens", *origin.lowered_max_tokens);
+  if (origin.truncated_prompt_tokens > 0)
+    append_field("x-penstock-truncated-prompt-tokens", origin.truncated_prompt_tokens);
+  if (origin.truncated_messages > 0) append_field("x-penstock-truncated-messages", origin.truncated_messages);
   if ((head.status == 429 || head.status == 503) && !head.has_field("retry-after")) head_.append("Retry-After: 1\r\n");
   if (!raw_) return;
   if (head.chunked) {

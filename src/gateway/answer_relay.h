@@ -21,6 +21,8 @@ class AnswerRelay {
     std::string_view request_id, replica, why;  // Header fields of the answer.
     // max_tokens that the gateway lowered, which the client is told.
     std::optional<std::uint32_t> lowered_max_tokens{};
+    // What was dropped from a truncated prompt, which the client is told; 0: nothing.
+    std::uint32_t truncated_prompt_tokens = 0, truncated_messages = 0;
     bool raw = false;        // The framing of the replica's answer is relayed with its bytes.
     bool keep_alive = true;  // Whether the client's connection is kept open.
     bool events = false;     // A stream, which may end early and so has no length.

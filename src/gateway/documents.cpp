@@ -127,6 +127,8 @@ std::string overview_document(const Overview& overview, std::string_view boot_id
   made["refused_total"] = overview.refused_total;
   made["retried_total"] = overview.retried_total;
   made["clamped_total"] = overview.clamped_total;
+  made["truncated_prompts_total"] = overview.truncated_prompts;
+  made["truncated_prompt_tokens_total"] = overview.truncated_prompt_tokens;
   made["refusals"] = Json::object();
   for (const auto& [reason, count] : overview.refusals) made["refusals"][dispatch::to_string(reason)] = count;
   made["overload"] = Json::array();

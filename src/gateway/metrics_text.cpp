@@ -166,6 +166,12 @@ void add_queues(telemetry::ExpositionWriter& text, const Overview& overview) {
   text.add(static_cast<double>(overview.discarded_prompt_tokens));
   text.family("penstock_clamped_requests_total", "counter", "requests with a lowered max_tokens");
   text.add(static_cast<double>(overview.clamped_total));
+  text.family("penstock_truncated_prompts_total", "counter",
+              "requests whose prompt was truncated to fit into the context");
+  text.add(static_cast<double>(overview.truncated_prompts));
+  text.family("penstock_truncated_prompt_tokens_total", "counter",
+              "estimated tokens that were dropped from truncated prompts");
+  text.add(static_cast<double>(overview.truncated_prompt_tokens));
   text.family("penstock_dropped_controls_total", "counter",
               "header and body fields that control engines and were not forwarded");
   for (const DroppedControl& control : overview.dropped_controls)

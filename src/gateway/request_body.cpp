@@ -1,7 +1,9 @@
 #include "gateway/request_body.h"
 
+#include <memory>
 #include <new>
 
+#include "api/prompt_truncation.h"
 #include "gateway/buffers.h"
 
 namespace penstock::gateway {
@@ -61,12 +63,13 @@ void RequestBody::offer_prefixes(const ReadRequest& read) const {
     hot_prefixes->offer(context_.scratch, body_.view(), context_.keys, read.info.received_at);
 }
 
-void RequestBody::parse_elsewhere(api::Endpoint endpoint, Parsed done) {
+void RequestBody::parse_elsewhere(api::Endpoint endpoint, std::function<void()> first, Parsed done) {
   large_ = std::make_unique<LargeBody>();
   large_->hold = net::MemoryHold{context_.settings->options.server.memory->unattributed()};
   const std::uint32_t key_tokens = context_.settings->options.dispatch.key_tokens;
-  const auto work = [this, endpoint, key_tokens] {
+  const auto work = [this, endpoint, key_tokens, first = std::move(first)] {
     if (!large_->hold.resize(kParserFactor * body_.size())) throw std::bad_alloc{};
+    if (first) first();
     {
       api::RequestReader reader;
       large_->parsed = parse_body(reader, endpoint, body_, key_tokens, large_->request, large_->keys);
@@ -82,6 +85,37 @@ void RequestBody::parse_elsewhere(api::Endpoint endpoint, Parsed done) {
   });
 }
 
+std::optional<std::uint32_t> RequestBody::drop_oldest(api::Endpoint endpoint, const core::PromptExcess& excess) {
+  const auto made = api::truncated_prompt(endpoint, body_.view(), excess);
+  if (!made) return std::nullopt;
+  net::Body shorter;
+  if (!shorter.charge_to(*body_.account()) || !shorter.append(made->body)) throw std::bad_alloc{};
+  shorter.pad();
+  body_ = std::move(shorter);
+  return made->messages;
+}
+
+void RequestBody::truncate(api::Endpoint endpoint, const core::PromptExcess& excess, Truncated done) {
+  const auto messages = std::make_shared<std::optional<std::uint32_t>>();
+  const auto drop = [this, endpoint, excess, messages] { *messages = drop_oldest(endpoint, excess); };
+  const auto finish = [this, messages, done = std::move(done)](const std::optional<Refusal>& refusal) {
+    if (refusal) throw std::bad_alloc{};  // The body was parsed before.
+    out_->edit = std::move(context_.scratch.edit);
+    done(*messages);
+  };
+  if (is_large()) return parse_elsewhere(endpoint, drop, finish);
+  hold_copy();
+  drop();
+  changed_hold_.release();
+  parse(endpoint, finish);
+}
+
+void RequestBody::hold_copy() {
+  if (body_.size() <= net::ExchangeHandler::kAdmittedBytes) return;
+  changed_hold_ = net::MemoryHold{*context_.accounts[tenant_]};
+  if (!changed_hold_.resize(body_.size())) throw std::bad_alloc{};
+}
+
 void RequestBody::prepare(const ClientRequest& client, const RoutedGrant& grant, std::string kv_transfer_params,
                           std::function<void()> done) {
   is_released_ = was_waiting_ = false;
@@ -89,8 +123,7 @@ void RequestBody::prepare(const ClientRequest& client, const RoutedGrant& grant,
     upstream().write_body(client, grant, kv_transfer_params);
     return done();
   }
-  changed_hold_ = net::MemoryHold{*context_.accounts[tenant_]};
-  if (!changed_hold_.resize(body_.size())) throw std::bad_alloc{};
+  hold_copy();
   const auto write = [this, client, grant, params = std::move(kv_transfer_params)] {
     upstream().write_body(client, grant, params);
     static_cast<void>(changed_hold_.resize(upstream().changed_bytes()));
@@ -101,10 +134,7 @@ void RequestBody::prepare(const ClientRequest& client, const RoutedGrant& grant,
 }
 
 void RequestBody::prepare_count(std::function<void(std::string)> done) {
-  if (body_.size() > net::ExchangeHandler::kAdmittedBytes) {
-    changed_hold_ = net::MemoryHold{*context_.accounts[tenant_]};
-    if (!changed_hold_.resize(body_.size())) throw std::bad_alloc{};
-  }
+  hold_copy();
   if (!is_large()) return done(api::tokenize_body(body_.view()));
   const auto made = std::make_shared<std::string>();
   run_elsewhere([this, made] { *made = api::tokenize_body(body_.view()); },

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/prompt_excess.h"
 #include "gateway/replica_call.h"
 #include "gateway/request_guard.h"
 #include "gateway/request_reading.h"
@@ -37,11 +38,17 @@ class RequestBody {
   // `context.keys` then describe the request.
   template <class Done>
   void parse(api::Endpoint endpoint, Done&& done) {
-    if (is_large()) return parse_elsewhere(endpoint, std::forward<Done>(done));
+    if (is_large()) return parse_elsewhere(endpoint, nullptr, std::forward<Done>(done));
     const auto parsed = parse_body(context_.reader, endpoint, body_, context_.settings->options.dispatch.key_tokens,
                                    context_.scratch, context_.keys);
     done(refusal_of(parsed));
   }
+  // Replaces the body by one with a shorter prompt, if a part of it may be dropped, and calls `done`, now or later,
+  // with the number of messages that were dropped, empty if the body is unchanged. `context.scratch` and
+  // `context.keys` then describe the body. After take_settings(). Throws std::bad_alloc, later to the guard, if there
+  // is no memory.
+  using Truncated = std::function<void(std::optional<std::uint32_t> messages)>;
+  void truncate(api::Endpoint endpoint, const core::PromptExcess& excess, Truncated done);
   // Keeps the settings that apply to a parsed request, because they may change while it waits. Returns whether its
   // client may see the replica and the reason for its choice.
   [[nodiscard]] bool take_settings(const ReadRequest& read);
@@ -90,7 +97,12 @@ class RequestBody {
 
   [[nodiscard]] bool is_large() const { return body_.size() > net::ExchangeHandler::kLargeBytes; }
   [[nodiscard]] std::optional<Refusal> refusal_of(const core::Result<void>& parsed);
-  void parse_elsewhere(api::Endpoint endpoint, Parsed done);
+  // Runs `first` on the same thread, if there is one.
+  void parse_elsewhere(api::Endpoint endpoint, std::function<void()> first, Parsed done);
+  // These throw std::bad_alloc if the tenant would hold too much memory. Any thread that has the body to itself may
+  // drop the oldest part of the prompt. Returns the number of messages, or nothing if none may be dropped.
+  [[nodiscard]] std::optional<std::uint32_t> drop_oldest(api::Endpoint endpoint, const core::PromptExcess& excess);
+  void hold_copy();  // Counts a changed copy of the body.
   void run_elsewhere(std::function<void()> work, std::function<void()> done);
   void finish(const std::function<void()>& done);
   void clear(bool keep_memory);

@@ -63,10 +63,10 @@ std::optional<Refusal> RequestHandler::admit(const ReadRequest& read) {
 std::optional<Refusal> RequestHandler::arrive(const ReadRequest& read) {
   enter(Phase::kAdmitting);
   RoutedArrival arrival = context_.dispatcher.arrive(read.info, context_.listener, net::Loop::read_clock());
-  if (arrival.count_prompt) {
-    enter(Phase::kCounting);
-    prompt_count_.start(read, body_, [this](const ReadRequest& counted) {
-      if (const auto refusal = arrive(counted)) refuse_request(*refusal);
+  if (arrival.count_prompt || arrival.prompt_excess) {
+    enter(arrival.count_prompt ? Phase::kCounting : Phase::kTruncating);
+    prompt_fit_.start(arrival, read, *exchange_, endpoint_, [this](const ReadRequest& again) {
+      if (const auto refusal = arrive(again)) refuse_request(*refusal);
     });
     return std::nullopt;
   }
@@ -191,7 +191,8 @@ void RequestHandler::take_head(const net::ResponseHead& head) {
   }
   const std::string_view replica = shows_routing_ ? std::string_view{grant_.target->id} : std::string_view{};
   relay_.take_head(head, {request_id_, replica, routing::to_string(grant_.why), grant_.lowered_max_tokens(),
-                          call_.raw(), exchange_->head().keep_alive, is_events()});
+                          grant_.truncated_prompt_tokens, prompt_fit_.truncated_messages(), call_.raw(),
+                          exchange_->head().keep_alive, is_events()});
   if (is_attempt(phase_)) enter(Phase::kAwaitingFirstByte);
 }
 
@@ -395,7 +396,7 @@ std::optional<dispatch::Progress> RequestHandler::progress() {
 net::Exchange& RequestHandler::release() {
   context_.loop.cancel(std::exchange(budget_, 0));
   report_.close(watch_.usage(), watch_.text_events());
-  prompt_count_.cancel();
+  prompt_fit_.cancel();
   reported_events_ = 0;
   relay_.clear(context_.free.size() < kHandlersWithMemory);
   grant_ = RoutedGrant{};

@@ -11,7 +11,7 @@
 #include "api/answer_watch.h"
 #include "gateway/answer_end.h"
 #include "gateway/answer_relay.h"
-#include "gateway/prompt_count.h"
+#include "gateway/prompt_fit.h"
 #include "gateway/replica_call.h"
 #include "gateway/request_body.h"
 #include "gateway/request_guard.h"
@@ -60,7 +60,7 @@ class RequestHandler final : private net::ExchangeListener, private net::Respons
   }
   void finish_reading(std::optional<Refusal> refusal, ReadRequest& read);
   [[nodiscard]] std::optional<Refusal> admit(const ReadRequest& read);
-  [[nodiscard]] std::optional<Refusal> arrive(const ReadRequest& read);  // Again once its prompt is counted.
+  [[nodiscard]] std::optional<Refusal> arrive(const ReadRequest& read);  // Again once its prompt fits.
   [[nodiscard]] ClientRequest client_request() const;
   void go(RoutedGrant grant);
   // Builds the request for the granted replica and sends it.
@@ -113,15 +113,14 @@ class RequestHandler final : private net::ExchangeListener, private net::Respons
   std::uint64_t choices_ = 1;          // Choices of a whole answer.
   core::Instant last_token_at_;
   RoutedGrant grant_;
-  std::string request_id_;
-  std::string engine_request_id_;  // Empty: the same.
+  std::string request_id_, engine_request_id_;  // The second is empty if it is the same.
   ReplicaCall call_;
   AnswerRelay relay_;
   api::AnswerWatch watch_;
   std::unique_ptr<api::AnswerCollector> collector_;  // Null if the answer is relayed.
   RequestGuard guard_;
   RequestBody body_;  // Freed with the first byte of the answer, or before it if no other replica can take the request.
-  PromptCount prompt_count_{context_, guard_};
+  PromptFit prompt_fit_{context_, guard_, body_};
 };
 
 }  // namespace penstock::gateway

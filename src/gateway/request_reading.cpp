@@ -8,6 +8,7 @@
 
 #include "api/engine_controls.h"
 #include "api/prompt_keys.h"
+#include "api/prompt_truncation.h"
 #include "core/key_salt.h"
 #include "core/traffic_class.h"
 #include "gateway/fields.h"
@@ -157,21 +158,13 @@ core::Result<void> parse_body(api::RequestReader& reader, api::Endpoint endpoint
   return {};
 }
 
-std::optional<Refusal> describe_body(WorkerContext& context, const net::Exchange& exchange, api::Endpoint endpoint,
-                                     ReadRequest& read) {
+void describe_prompt(WorkerContext& context, const net::Exchange& exchange, api::Endpoint endpoint, ReadRequest& read) {
   const api::InferenceRequest& request = context.scratch;
-  const api::EndpointTraits& traits = api::traits_of(endpoint);
   read.cache_salt = context.settings->cache_salts[read.info.tenant];
-  read.stream = request.stream;
-  // A time budget may cut an answer, and only a stream can be cut without losing everything.
-  read.collect = read.time_budget > core::Duration{} && !read.stream && request.plain && traits.splits;
-  read.adds_usage = read.stream && !request.include_usage && traits.reports_usage_on_request &&
-                    context.settings->options.request_usage;
   read.info.model = request.model;
   size_up(context.settings->options.dispatch, request, read.info);
-  read.info.splits = traits.splits;
   read.info.may_count_prompt = endpoint == api::Endpoint::kChatCompletions || endpoint == api::Endpoint::kCompletions;
-  read.info.stream = read.stream || read.collect;
+  read.info.may_truncate_prompt = api::can_truncate(request);
   std::uint64_t salt = 0;
   if (!read.cache_salt.empty()) {
     salt = api::key_salt_of(read.cache_salt);
@@ -180,6 +173,20 @@ std::optional<Refusal> describe_body(WorkerContext& context, const net::Exchange
   read.info.keys = context.keys;
   if (const std::string_view session = session_of(exchange.head(), request); !session.empty())
     read.info.affinity = XXH3_64bits_withSeed(session.data(), session.size(), salt) | 1;
+}
+
+std::optional<Refusal> describe_body(WorkerContext& context, const net::Exchange& exchange, api::Endpoint endpoint,
+                                     ReadRequest& read) {
+  const api::InferenceRequest& request = context.scratch;
+  const api::EndpointTraits& traits = api::traits_of(endpoint);
+  read.stream = request.stream;
+  // A time budget may cut an answer, and only a stream can be cut without losing everything.
+  read.collect = read.time_budget > core::Duration{} && !read.stream && request.plain && traits.splits;
+  read.adds_usage = read.stream && !request.include_usage && traits.reports_usage_on_request &&
+                    context.settings->options.request_usage;
+  read.info.splits = traits.splits;
+  read.info.stream = read.stream || read.collect;
+  describe_prompt(context, exchange, endpoint, read);
   return check_body_controls(context);
 }
 

@@ -35,5 +35,7 @@ struct ReadRequest {
 // its prefix blocks; the text of the prompt may be dropped.
 [[nodiscard]] std::optional<Refusal> describe_body(WorkerContext& context, const net::Exchange& exchange,
                                                    api::Endpoint endpoint, ReadRequest& read);
+// The part of it that depends on the prompt, for a body whose prompt was truncated.
+void describe_prompt(WorkerContext& context, const net::Exchange& exchange, api::Endpoint endpoint, ReadRequest& read);
 
 }  // namespace penstock::gateway

@@ -15,7 +15,7 @@ double ms_between(core::Instant from, core::Instant to) {
 
 std::string_view to_string(Phase phase) {
   return core::name_of<Phase::kFinishing>(
-      phase, {"idle", "reading", "admitting", "counting", "queued", "routing", "prefilling", "connecting",
+      phase, {"idle", "reading", "admitting", "truncating", "counting", "queued", "routing", "prefilling", "connecting",
               "awaiting_first_byte", "relaying", "collecting", "finishing_event", "finishing"});
 }
 
@@ -26,7 +26,7 @@ void RequestReport::begin(std::string_view request_id, core::Instant received_at
   received_at_ = received_at;
   latencies_ = nullptr;
   granted_at_ = first_token_at_ = last_token_at_ = core::kNever;
-  attempts_ = prompt_tokens_ = 0;
+  attempts_ = prompt_tokens_ = truncated_tokens_ = 0;
   status_ = 0;
   if (context_.logs.access == nullptr) return;
   model_.clear();
@@ -58,6 +58,7 @@ void RequestReport::stream_tokens(std::uint32_t count) {
 void RequestReport::granted(const RoutedGrant& grant) {
   ++attempts_;
   prompt_tokens_ = grant.prompt_tokens;
+  truncated_tokens_ = grant.truncated_prompt_tokens;
   if (granted_at_ == core::kNever) {
     granted_at_ = context_.loop.now();
     latencies_->add(Latency::kQueue, granted_at_ - received_at_);
@@ -129,6 +130,7 @@ void RequestReport::close(const std::optional<api::Usage>& usage, std::uint32_t 
               {"ttft_ms", ms_between(received_at_, first_token_at_)},
               {"tokens_in", usage ? usage->prompt_tokens : prompt_tokens_},
               {"tokens_cached", usage && usage->cached_known ? static_cast<double>(usage->cached_tokens) : unknown},
+              {"tokens_truncated", truncated_tokens_},
               {"tokens_out", usage ? usage->completion_tokens : output_events},
               {"duration_ms", ms_between(received_at_, context_.loop.now())}});
 }

@@ -18,6 +18,7 @@ enum class Phase : std::uint8_t {
   kIdle,               // The handler has no request.
   kReading,            // Authenticates, classifies, parses and hashes the request.
   kAdmitting,          // The dispatcher decides.
+  kTruncating,         // The prompt exceeds the context, and its oldest part is dropped.
   kCounting,           // An engine counts the tokens of the prompt, because they may exceed the context.
   kQueued,             // Waits for a grant.
   kRouting,            // An attempt has ended, and another replica is chosen.
@@ -77,7 +78,7 @@ class RequestReport {
   admission::Class traffic_class_ = admission::Class::kInteractive;
   LatencyHistograms::Row* latencies_ = nullptr;  // Null: the request is not admitted.
   core::Instant received_at_, granted_at_ = core::kNever, first_token_at_ = core::kNever, last_token_at_ = core::kNever;
-  std::uint32_t attempts_ = 0, prompt_tokens_ = 0;
+  std::uint32_t attempts_ = 0, prompt_tokens_ = 0, truncated_tokens_ = 0;
   int status_ = 0;
 };
 

@@ -41,7 +41,8 @@ RoutedArrival SharedDispatcher::arrive(const dispatch::RequestInfo& info, dispat
     uncounted.may_count_prompt = false;
     result = dispatcher_.arrive(uncounted, listener, now);
   }
-  return {result.ticket, routed(result.grant), std::move(result.refusal), result.count_prompt};
+  return {result.ticket,       routed(result.grant), std::move(result.refusal),
+          result.count_prompt, result.prompt_excess, result.prompt_tokens};
 }
 
 void SharedDispatcher::set_counted_models(std::set<std::string, std::less<>> models) {

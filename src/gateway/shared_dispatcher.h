@@ -30,6 +30,8 @@ struct RoutedArrival {  // See dispatch::ArrivalResult.
   std::optional<RoutedGrant> grant;
   std::optional<dispatch::Refusal> refusal;
   bool count_prompt = false;
+  std::optional<core::PromptExcess> prompt_excess;
+  std::uint32_t prompt_tokens = 0;
 };
 
 // Why a replica gets no requests, why they fail, or why its load is not known.

@@ -115,7 +115,7 @@ constexpr std::array kEvents = {
               "An answer broke off after its first byte; the client's connection was closed."},
     EventInfo{Event::kAccess, kInfo, "access", "gateway",
               "request_id tenant model class path status outcome replica attempts queue_ms ttft_ms tokens_in "
-              "tokens_cached tokens_out duration_ms",
+              "tokens_cached tokens_truncated tokens_out duration_ms",
               "A request ended. Only with --access-log."},
     EventInfo{Event::kLedger, kWarning, "ledger", "gateway", "message",
               "The ledger or the trace of --record cannot be written, or can be written again."},

@@ -86,6 +86,7 @@ Json gateway(const RunResult& result) {
                {"queue_wait_ms", summary(result.queue_wait_ms)},
                {"retried", result.retried},
                {"clamped", result.clamped},
+               {"truncated_prompts", result.truncated_prompts},
                {"deferral",
                 {{"deferred", result.deferral.deferred},
                  {"sent_spare", result.deferral.sent_spare},

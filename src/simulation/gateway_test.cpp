@@ -124,5 +124,34 @@ TEST(SimulatedGateway, ARequestThatItsReplicaLostBeforeTheFirstTokenIsTriedElsew
   EXPECT_GT(retried, 0U);
 }
 
+TEST(SimulatedGateway, ATruncatedPromptIsComputedAndChargedInPart) {
+  const auto run_with = [](dispatch::OverContext policy) {
+    RunOptions run_options = live(2);
+    run_options.dispatch.emplace();
+    run_options.dispatch->tenants.resize(1);
+    run_options.dispatch->tenants[0].name = "all";
+    run_options.dispatch->tenants[0].context_tokens = 300;
+    run_options.dispatch->tenants[0].over_context = policy;
+    workload::Workload made = random_workload(400, 5.0);
+    made.tenants = {"all"};
+    for (workload::Request& request : made.requests) request.tenant = 0;
+    std::uint64_t longer = 0;
+    for (const workload::Request& request : made.requests) longer += request.input_tokens > 300 ? 1 : 0;
+    EXPECT_GT(longer, 50U);
+    EXPECT_LT(longer, 400U);
+    auto result = run_ok(made, run_options);
+    EXPECT_EQ(policy == dispatch::OverContext::kTruncate ? result.truncated_prompts
+                                                         : failures(result, "context_length_exceeded"),
+              longer);
+    return result;
+  };
+  const auto rejected = run_with(dispatch::OverContext::kReject);
+  EXPECT_EQ(rejected.truncated_prompts, 0U);
+  const auto truncated = run_with(dispatch::OverContext::kTruncate);
+  EXPECT_EQ(truncated.completed, 400U);
+  EXPECT_LE(tenant(truncated, "all").prompt_tokens, 400U * 300U);
+  EXPECT_GT(tenant(truncated, "all").prompt_tokens, tenant(rejected, "all").prompt_tokens);
+}
+
 }  // namespace
 }  // namespace penstock::simulation

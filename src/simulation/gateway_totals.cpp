@@ -24,6 +24,8 @@ GatewayTotals GatewayTotals::since(const GatewayTotals& earlier) const {
   GatewayTotals made = *this;
   made.counters.retried -= earlier.counters.retried;
   made.counters.clamped -= earlier.counters.clamped;
+  made.counters.truncated_prompts -= earlier.counters.truncated_prompts;
+  made.counters.truncated_prompt_tokens -= earlier.counters.truncated_prompt_tokens;
   made.counters.deferral -= earlier.counters.deferral;
   for (std::size_t i = 0; i < made.counters.refusals.size(); ++i)
     made.counters.refusals[i] -= earlier.counters.refusals[i];
@@ -43,6 +45,7 @@ GatewayTotals GatewayTotals::since(const GatewayTotals& earlier) const {
 void GatewayTotals::summarize(const Gateway& gateway, decision::RunResult& result) const {
   result.retried = counters.retried;
   result.clamped = counters.clamped;
+  result.truncated_prompts = counters.truncated_prompts;
   result.deferral = {counters.deferral.deferred, counters.deferral.sent_spare, counters.deferral.sent_due,
                      counters.deferral.missed};
   std::map<std::string, std::uint64_t> refusals;

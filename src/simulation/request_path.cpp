@@ -37,6 +37,31 @@ void describe_for_pools(const workload::Request& shape, const Fleet& fleet, cons
   if (options.pools_by_priority) info.pool = static_cast<std::uint32_t>(std::max<std::int8_t>(0, shape.priority));
 }
 
+// All but the keys of its prompt.
+dispatch::RequestInfo info_of(const workload::Request& shape, const Gateway& gateway, const Fleet& fleet,
+                              const RunOptions& options, core::Instant now) {
+  dispatch::RequestInfo info;
+  info.model = gateway.model;
+  info.tenant = gateway.tenants[shape.tenant];
+  info.traffic_class = gateway.class_of(shape);
+  info.prompt_tokens_given = shape.input_tokens;
+  info.may_truncate_prompt = true;
+  info.stream = true;
+  info.affinity = shape.session == workload::kNoSession ? 0 : std::uint64_t{shape.session} + 1;
+  info.received_at = now;
+  describe_for_pools(shape, fleet, options, info);
+  return info;
+}
+
+// Nothing is known of what is left of the prompt, so that no other one shares its blocks.
+void drop_oldest(dispatch::RequestInfo& info, const core::PromptExcess& excess, std::uint32_t key_tokens) {
+  info.untruncated_prompt_tokens = info.prompt_tokens_given;
+  info.prompt_tokens_given -= static_cast<std::uint32_t>(excess.tokens);
+  info.keys = {};
+  info.unshared_keys = info.prompt_tokens_given / key_tokens;
+  info.may_truncate_prompt = false;
+}
+
 }  // namespace
 
 RequestPath::RequestPath(const workload::Workload& workload, const RunOptions& options, const Gateway& gateway,
@@ -62,10 +87,11 @@ engine::EngineRequest RequestPath::engine_request(std::uint32_t request, Role ro
   const std::uint32_t output = flights_[request].output_tokens;
   engine::EngineRequest made;
   made.request = request;
-  made.input_tokens = shape.input_tokens;
+  made.input_tokens = flights_[request].input_tokens;
   made.output_tokens = role == Role::kPrefill ? 1 : output > 0 ? output : shape.output_tokens;
   made.priority = shape.priority;
-  made.block_ids = workload_.blocks_of(shape).first(shared_blocks_[request]);
+  if (made.input_tokens == shape.input_tokens)
+    made.block_ids = workload_.blocks_of(shape).first(shared_blocks_[request]);
   made.prefilled = role == Role::kDecode || request < options_.running;
   return made;
 }
@@ -88,20 +114,17 @@ void RequestPath::send(std::uint32_t request) {
     recorder_.failed(request, timeline_.now, Outcome::kTooLarge);
     return view_.failed(request, view_.entry_pool(request));
   }
-  dispatch::RequestInfo info;
-  info.model = gateway_.model;
+  dispatch::RequestInfo info = info_of(shape, gateway_, fleet_, options_, timeline_.now);
   info.model_number = dispatcher_.model_number(gateway_.model);
-  info.tenant = gateway_.tenants[shape.tenant];
-  info.traffic_class = gateway_.class_of(shape);
-  info.prompt_tokens_given = shape.input_tokens;
-  info.stream = true;
   info.unshared_keys = gateway_.keys_of(workload_, shape, shared_blocks_[request], keys_);
   info.keys = keys_;
-  info.affinity = shape.session == workload::kNoSession ? 0 : std::uint64_t{shape.session} + 1;
-  info.received_at = timeline_.now;
-  describe_for_pools(shape, fleet_, options_, info);
   ++totals_.sent;
-  const dispatch::ArrivalResult result = dispatcher_.arrive(info, *this, timeline_.now);
+  dispatch::ArrivalResult result = dispatcher_.arrive(info, *this, timeline_.now);
+  if (result.prompt_excess) {
+    drop_oldest(info, *result.prompt_excess, workload_.block_tokens * gateway_.blocks_per_key);
+    result = dispatcher_.arrive(info, *this, timeline_.now);
+  }
+  flights_[request].input_tokens = info.prompt_tokens_given;
   view_.received(request, result);
   if (result.refusal) return refuse(request);
   flights_[request].ticket = result.ticket;
@@ -216,7 +239,7 @@ void RequestPath::on_completed(const engine::EngineEvent& event, Replica& replic
 void RequestPath::start_transfer(std::uint32_t request, Replica& source) {
   dispatcher_.attempt_ended(flights_[request].ticket, dispatch::Attempt::kAnswered, timeline_.now);
   dispatcher_.prefilled(flights_[request].ticket, timeline_.now);
-  const double bytes = static_cast<double>(workload_.requests[request].input_tokens) * options_.kv_bytes_per_token;
+  const double bytes = static_cast<double>(flights_[request].input_tokens) * options_.kv_bytes_per_token;
   const core::Duration time = core::from_seconds(bytes / options_.kv_transfer_bytes_per_s);
   source.link_free_at = std::max(source.link_free_at, timeline_.now) + time;
   flights_[request].transfer = static_cast<std::uint32_t>(transfers_.size());
@@ -363,11 +386,11 @@ void RequestPath::complete(std::uint32_t request, std::uint32_t pool) {
   const std::uint32_t output = flight.output_tokens;
   recorder_.completed(request, timeline_.now, output);
   totals_.received_tokens += output;
-  totals_.completed_prompt_tokens += workload_.requests[request].input_tokens;
+  totals_.completed_prompt_tokens += flight.input_tokens;
   view_.completed(request, pool, output);
   const std::string& replicas = fleet_.pools()[fleet_.replica(flight.replica).pool].spec.name;
   const dispatch::RequestOutcome outcome =
-      completed_answer({workload_.requests[request].input_tokens, output, flight.cached_tokens, true},
+      completed_answer({flight.input_tokens, output, flight.cached_tokens, true},
                        {options_.faults, options_.seed, flight.replica, replicas, timeline_.now});
   dispatcher_.ended(flight.ticket, outcome, timeline_.now);
 }

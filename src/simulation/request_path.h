@@ -82,6 +82,7 @@ class RequestPath final : public dispatch::GrantListener {
     dispatch::Ticket ticket = 0;
     std::uint32_t replica = kNone;
     std::uint32_t transfer = kNone;  // Of its KV, while the transfer is in progress.
+    std::uint32_t input_tokens = 0;  // Of the prompt as the gateway sent it.
     std::uint32_t cached_tokens = 0;
     std::uint32_t output_tokens = 0;  // As the gateway granted them.
     std::uint32_t attempts = 0;

@@ -19,7 +19,8 @@ MODEL = "penstock-sim"
 SLOW = ("--engine", "linear:20,0,0.001,0")  # 20 ms a token
 HERE = os.path.dirname(os.path.abspath(__file__))
 CONFIG = {"tenants": [{"name": "large", "keys": ["sk-large"]},
-                      {"name": "small", "keys": ["sk-small"], "tokens_per_minute": 1200, "burst": 100}]}
+                      {"name": "small", "keys": ["sk-small"], "tokens_per_minute": 1200, "burst": 100},
+                      {"name": "short", "keys": ["sk-short"], "context": 1000, "over_context": "truncate"}]}
 ASKED = [{"role": "user", "content": "say something"}]
 
 
@@ -48,6 +49,17 @@ class SdkTest(unittest.TestCase):
         self.assertEqual((answer.model, answer.choices[0].finish_reason), (MODEL, "length"))
         self.assertEqual(len(answer.choices[0].message.content.split()), 7)
         self.assertTrue(answer._request_id)
+
+    def test_python_reads_how_much_of_its_prompt_was_dropped(self):
+        messages = [{"role": "user", "content": "many words " * 100}, {"role": "assistant", "content": "yes " * 100}] * 10
+        asked = {"model": MODEL, "messages": messages + ASKED, "max_tokens": 4, "extra_body": {"ignore_eos": True}}
+        raw = self.client("sk-short").chat.completions.with_raw_response.create(**asked)
+        self.assertGreater(int(raw.headers["x-penstock-truncated-messages"]), 0)
+        whole = self.client().chat.completions.create(**asked).usage.prompt_tokens
+        left = raw.parse().usage.prompt_tokens
+        self.assertLess(left, 1000)
+        dropped = int(raw.headers["x-penstock-truncated-prompt-tokens"])
+        self.assertLess(abs(whole - left - dropped), 0.1 * dropped)
 
     def test_python_completes(self):
         answer = self.client().completions.create(model=MODEL, prompt="once upon", max_tokens=5,
