@@ -247,7 +247,7 @@ class EngineManifestBuilder {
     set_deployment(pool, spec, path);
     set_model(pool, run.model);
     set_parallelism(pool, spec, path);
-    set_limits(pool, spec.engine, path);
+    set_limits(pool, spec.engine);
     if (spec.role != signals::Role::kAggregated) {
       for (const simulation::PoolSpec& each : run.pools) pool.transfers_kv_with.push_back(each.name);
       if (flags_.kind != EngineKind::kVllm)
@@ -299,7 +299,7 @@ class EngineManifestBuilder {
     if (is_folder && !is_below(pool.weights, folder))
       reading_.report("--model", fmt::format("the container has no folder {}", options::quote(pool.weights)),
                       "name a folder below " + folder);
-    if (is_folder && flags_.weights_claim.empty() && flags_.weights_path.empty())
+    else if (is_folder && flags_.weights_claim.empty() && flags_.weights_path.empty())
       reading_.report("--model", options::quote(pool.weights) + " needs a volume that contains it",
                       "give --weights-claim or --weights-path");
     if (flags_.kind != EngineKind::kTriton) return;
@@ -339,18 +339,13 @@ class EngineManifestBuilder {
                       "use --engine vllm or sglang");
   }
 
-  void set_limits(EnginePool& pool, const engine::EngineConfig& engine, const std::string& path) {
+  void set_limits(EnginePool& pool, const engine::EngineConfig& engine) {
     pool.max_sequences = engine.max_sequences;
     pool.max_batched_tokens = engine.max_batched_tokens;
     pool.chunked_prefill = engine.chunked_prefill;
     pool.prefix_caching = engine.prefix_caching;
     pool.has_priorities = engine.queue_order == engine::QueueOrder::kPriority;
     pool.queue_delay_us = std::chrono::ceil<std::chrono::microseconds>(engine.queue_delay).count();
-    if (flags_.kind == EngineKind::kVllm && engine.max_batched_tokens < engine.max_sequences)
-      reading_.report(reading_.first_given({path + "engine.max_batched_tokens", path + "engine.max_sequences",
-                                            "engine.max_batched_tokens", "engine.max_sequences"}),
-                      fmt::format("vLLM needs max_batched_tokens to be at least max_sequences ({}), is {}",
-                                  engine.max_sequences, engine.max_batched_tokens));
     if (flags_.kind != EngineKind::kTriton && pool.queue_delay_us > 0)
       note(fmt::format("{} has no queue delay: engine.queue_delay of pool {} counts in simulations only.", name(),
                        pool.pool));
