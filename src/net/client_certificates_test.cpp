@@ -172,5 +172,19 @@ TEST(Fetch, ReportsTheFieldsOfTheHeader) {
   EXPECT_EQ(answer.field("absent"), "");
 }
 
+TEST(Fetch, AnAddressAtWhichNothingListensRefuses) {
+  Loop loop;
+  Client client{loop};
+  std::optional<core::Error> error;
+  fetch(client, request_to(*Address::parse("127.0.0.1", 1), "/", std::chrono::seconds{20}), [&](auto result) {
+    if (!result) error = result.error();
+    loop.stop();
+  });
+  testing::run(loop);
+  ASSERT_TRUE(error);
+  EXPECT_TRUE(is_refused(*error)) << error->message();
+  EXPECT_FALSE(is_timeout(*error));
+}
+
 }  // namespace
 }  // namespace penstock::net

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cerrno>
+#include <cstring>
 #include <memory>
 #include <utility>
 
@@ -56,6 +58,12 @@ class Fetching final : public ResponseListener {
 }  // namespace
 
 bool is_timeout(const core::Error& error) { return error.what.starts_with(to_string(ClientFault::kTimeout)); }
+
+bool is_refused(const core::Error& error) {
+  for (const int cause : {ECONNREFUSED, ENETUNREACH})
+    if (error.what == fmt::format("{}: {}", to_string(ClientFault::kConnect), std::strerror(cause))) return true;
+  return false;
+}
 
 std::string head_of(const FetchRequest& request) {
   std::string head = fmt::format("{} {} HTTP/1.1\r\nHost: {}\r\n", request.method, request.target, request.host_field);

@@ -51,5 +51,7 @@ struct FetchAnswer {
 void fetch(Client& client, FetchRequest request, std::function<void(core::Result<FetchAnswer>)> done);
 // Whether the error is that the server was reached and did not answer in time.
 [[nodiscard]] bool is_timeout(const core::Error& error);
+// Whether the error is that there is no server: nothing listens at the address, or no route leads to its network.
+[[nodiscard]] bool is_refused(const core::Error& error);
 
 }  // namespace penstock::net
