@@ -1,5 +1,6 @@
 // `penstock manifests`: the objects of Kubernetes that run a gateway, a planner or engines, as YAML.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
@@ -11,6 +12,7 @@
 #include "cli/console.h"
 #include "cli/gateway_setup.h"
 #include "cli/manifests_engines.h"
+#include "cli/plan_setup.h"
 #include "cli/scaled_resources.h"
 #include "connect/kubernetes/scale_target.h"
 #include "deployment/manifests.h"
@@ -30,7 +32,7 @@ constexpr std::size_t kCaBytesMax = 256 * 1024;
 struct ManifestOptions {
   std::string image = "penstock:" PENSTOCK_VERSION, in_namespace = "default", name;
   std::uint32_t replicas = 1;
-  std::string gateway;
+  std::vector<std::string> gateways;
   Autoscaler autoscaler = Autoscaler::kNone;
   std::string ca_file;
   bool pod_monitor = false;
@@ -54,10 +56,11 @@ options::Table manifests_table(ManifestOptions& made) {
       .by_default("penstock-gateway, penstock-planner or penstock-engines");
   table.add({"", "--pod-monitor", "add a PodMonitor for the operator of Prometheus"}, boolean(made.pod_monitor))
       .implies("true");
-  table.add({"", "--replicas", "pods of the planner, of which one leads; a gateway has one pod"},
+  table.add({"", "--replicas", "pods; of those of a planner one leads, and those of a gateway all serve"},
             count(made.replicas, 1, kReplicasMax));
   table.group("Planner");
-  table.add({"", "--gateway", "admin address of the gateway, HOST:PORT"}, address(made.gateway))
+  table.add({"", "--gateway", "admin addresses of the gateways, as `penstock plan` takes them"}, names(made.gateways))
+      .placeholder("HOST:PORT,…")
       .by_default("penstock-gateway-admin.NAMESPACE.svc:8081");
   table
       .add({"", "--autoscaler", "add a ScaledObject of KEDA, or a HorizontalPodAutoscaler, for each pool"},
@@ -213,16 +216,11 @@ options::Problems check_flags(const ManifestOptions& flags, const Parsed& parsed
   check("--image", flags.image, deployment::check_image(flags.image));
   for (const std::string_view flag : other_flags(program))
     if (parsed.has(flag)) report(flag, fmt::format("is no flag of `penstock manifests {}`", program));
-  if (program == "gateway" && flags.replicas > 1)
-    report("--replicas",
-           fmt::format("must be 1 for a gateway, is {}, because a planner observes one gateway", flags.replicas),
-           "give each gateway a --name, pods and a planner of its own");
   if (flags.autoscaler == Autoscaler::kHpa && flags.ca_file.empty())
     report("--ca", "is missing",
            "name the PEM file of the CA that signed tls.crt of the Secret " + flags.name + "-secrets");
-  if (program == "planner" && !flags.gateway.empty())
-    if (const auto url = net::parse_url(flags.gateway); !url || url->tls || !url->path.empty())
-      report("--gateway", "must be HOST:PORT, is " + options::quote(flags.gateway));
+  if (program == "planner")
+    if (const auto hosts = parse_gateways(flags.gateways); !hosts) problems.push_back(hosts.error());
   return problems;
 }
 
@@ -274,7 +272,7 @@ deployment::PlannerManifest planner_manifest(const ManifestOptions& flags, const
   Needs needs{reading, planner};
   needs.planner(made);
   planner.replicas = flags.replicas;
-  planner.gateway = flags.gateway;
+  planner.gateway = fmt::format("{}", fmt::join(flags.gateways, ","));
   if (planner.gateway.empty()) planner.gateway = fmt::format("penstock-gateway-admin.{}.svc:8081", flags.in_namespace);
   planner.autoscaler = flags.autoscaler;
   if (flags.autoscaler != Autoscaler::kNone) planner.targets = scale_targets(flags.in_namespace, made, reading);
@@ -317,6 +315,24 @@ deployment::PlannerManifest planner_manifest(const ManifestOptions& flags, const
       planner.arguments.push_back(argument);
   }
   return planner;
+}
+
+// What several gateways do not share, as comments; empty for a single one.
+std::string shares_of(const ManifestOptions& flags, const configuration::GatewaySetup& setup) {
+  if (flags.replicas == 1) return {};
+  const dispatch::DispatchOptions& dispatch = setup.options.dispatch;
+  const bool has_limits = dispatch.interactive.budget.limited() || dispatch.batch.budget.limited() ||
+                          std::any_of(setup.tenants.begin(), setup.tenants.end(),
+                                      [](const auto& each) { return each.budget.limited() || each.concurrent > 0; });
+  std::string text;
+  if (has_limits)
+    text += fmt::format(
+        "# Budgets and limits of tenants and classes are those of each pod: {0} pods admit {0} times as much.\n",
+        flags.replicas);
+  if (!setup.ledger.empty())
+    text +=
+        "# Each pod has a ledger of its own, which ends with the pod. With --replicas 1 the ledger outlives the pod.\n";
+  return text;
 }
 
 std::string first_line(std::string_view program, const std::string& file) {
@@ -391,6 +407,7 @@ int write_manifests(const Arguments& arguments) {
   std::vector<nlohmann::ordered_json> objects;
   const auto finish = [&](const auto& manifest) {
     header += notes_of(manifest, flags.autoscaler);
+    if (kind == "gateway") header += shares_of(flags, made.gateway);
     objects = manifests_of(manifest);
     if (flags.prometheus_rule) rule = "---\n" + deployment::prometheus_rule_of(manifest);
   };

@@ -201,8 +201,7 @@ tl::expected<Parsed, int> read_options(const Arguments& arguments, PlanOptions& 
         return needs_local("--switch-time",
                            "needs --engines local: the planner does not change the roles of engines that others run");
     }
-  if (const auto resolved = resolve_gateway(plan); !resolved)
-    return tl::make_unexpected(report_error(resolved.error()));
+  if (const auto gateways = gateways_of(plan); !gateways) return tl::make_unexpected(report_error(gateways.error()));
   return parsed;
 }
 

@@ -104,7 +104,7 @@ void PlannerReloader::follow_annotations(std::size_t deployment) {
   std::vector<std::vector<connect::VariantAnnotations>> annotations;
   for (std::size_t i = 0; i < part.daemon->options().pools.size(); ++i) {
     annotations.push_back(part.daemon->fleet().annotations(i));
-    controller::check_models(controller::models_of(part.daemon->gateway()), annotations.back());
+    controller::check_models(controller::models_of(part.daemon->gateways().state()), annotations.back());
   }
   if (annotations == part.annotations) return;
   part.annotations = std::move(annotations);

@@ -33,11 +33,12 @@ core::Result<actuation::PortRange> parse_ports(std::string_view text) {
 
 void add_credentials(options::Table& table, PlanOptions& made) {
   using namespace options;
-  table.add({"", "--gateway-token-file", "file with the token of the gateway's admin address"},
+  table.add({"", "--gateway-token-file", "file with the token of the gateways' admin addresses"},
             text(made.gateway_token_file));
   table.add({"", "--gateway-token-env", "environment variable with that token"}, text(made.gateway_token_env));
-  table.add({"", "--gateway-ca", "PEM file that verifies the certificate of the admin address; without it, plain HTTP"},
-            text(made.gateway_ca));
+  table.add(
+      {"", "--gateway-ca", "PEM file that verifies the certificates of the admin addresses; without it, plain HTTP"},
+      text(made.gateway_ca));
   configuration::AccessSetup& access = made.access;
   table.add(
       {"", "--dashboard-hosts", "host names of the live page; its own address, loopback and localhost always work"},
@@ -68,8 +69,12 @@ options::Table plan_table(PlanOptions& made) {
   using namespace options;
   Table table;
   table.group("Planner daemon");
-  table.add({"", "--gateway", "admin address of the gateway; a host name is looked up at the start"},
-            address(made.gateway));
+  table
+      .add({"", "--gateway",
+            "admin addresses of the gateways, of which every one is observed; each address of a host name is that of a "
+            "gateway, and names are looked up again every 5 s"},
+           names(made.gateways))
+      .placeholder("HOST:PORT,…");
   table
       .add({"", "--engines",
             "none: the replicas that the gateway knows are observed; local: processes of this machine are started and "
@@ -146,19 +151,33 @@ core::Result<std::unique_ptr<decision::Policy>> make_live_policy(const PlanOptio
   return replay::make_policy_with(std::vector(run.pools.size(), *capacity), plan.policy, run);
 }
 
-core::Result<void> resolve_gateway(PlanOptions& plan) {
-  if (parse_listen(plan.gateway, "--gateway")) return {};
-  const auto url = net::parse_url(plan.gateway);
-  if (!url || url->tls || !url->path.empty())
-    return core::invalid_input("--gateway", "must be HOST:PORT, is " + options::quote(plan.gateway));
-  if (!plan.gateway_ca.empty())
-    return core::invalid_input("--gateway",
-                               "must be a numeric address with --gateway-ca, is " + options::quote(plan.gateway),
-                               "certificates are verified for that address");
-  const auto addresses = net::Address::resolve(url->host, url->port);
-  if (!addresses) return core::invalid_input("--gateway", addresses.error().message());
-  plan.gateway = addresses->front().text();
-  return {};
+core::Result<std::vector<net::HostNames::Host>> parse_gateways(const std::vector<std::string>& gateways) {
+  std::vector<net::HostNames::Host> hosts;
+  for (const std::string& gateway : gateways) {
+    net::HostNames::Host& host = hosts.emplace_back();
+    if (const auto address = parse_listen(gateway, "--gateway")) {
+      host = {net::parse_url(address->text())->host, address->port()};
+    } else {
+      const auto url = net::parse_url(gateway);
+      if (!url || url->tls || !url->path.empty() || gateway.find("//") != std::string::npos)
+        return core::invalid_input("--gateway", "must be HOST:PORT, is " + options::quote(gateway));
+      host = {url->host, url->port};
+    }
+    if (std::count(hosts.begin(), hosts.end(), host) > 1)
+      return core::invalid_input("--gateway", "names " + options::quote(gateway) + " twice");
+  }
+  return hosts;
+}
+
+core::Result<std::vector<net::HostNames::Host>> gateways_of(const PlanOptions& plan) {
+  auto gateways = parse_gateways(plan.gateways);
+  if (!gateways) return gateways;
+  if (gateways->empty()) return core::invalid_input("--gateway", "is empty", "name an address as HOST:PORT");
+  for (const auto& [host, port] : *gateways)
+    if (!plan.gateway_ca.empty() && !net::Address::parse(host, port))
+      return core::invalid_input("--gateway", "must be a numeric address with --gateway-ca, is " + options::quote(host),
+                                 "certificates are verified for that address");
+  return gateways;
 }
 
 void name_variants(const PlanOptions& plan, const configuration::Configuration& made, const simulation::RunOptions& run,
@@ -179,22 +198,22 @@ void name_variants(const PlanOptions& plan, const configuration::Configuration& 
 
 core::Result<controller::DaemonOptions> make_daemon_options(const PlanOptions& plan,
                                                             const simulation::RunOptions& run) {
-  const auto gateway = parse_listen(plan.gateway, "--gateway");
-  if (!gateway) return tl::make_unexpected(gateway.error());
+  auto gateways = gateways_of(plan);
+  if (!gateways) return tl::make_unexpected(gateways.error());
   controller::DaemonOptions made;
   made.pools.assign(run.pools.begin(), run.pools.end());
   made.kv_bytes_per_token = run.kv_bytes_per_token;
   made.model = run.model;
   made.slo = {run.slo, run.slo_goal, run.slo_segments};
-  made.gateway = *gateway;
+  made.gateways.hosts = *std::move(gateways);
   made.observe_only = !plan.acts.value_or(plan.engines != EngineHost::kOthers);
   const auto tokens = read_tokens(plan.gateway_token_file, plan.gateway_token_env);
   if (!tokens) return tl::make_unexpected(tokens.error());
-  if (!tokens->empty()) made.gateway_authorization = "Bearer " + tokens->front();
+  if (!tokens->empty()) made.gateways.access.authorization = "Bearer " + tokens->front();
   if (plan.gateway_ca.empty()) return made;
   auto tls = net::TlsContext::client(plan.gateway_ca);
   if (!tls) return tl::make_unexpected(tls.error());
-  made.gateway_tls = *std::move(tls);
+  made.gateways.access.tls = *std::move(tls);
   return made;
 }
 

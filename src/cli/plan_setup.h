@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "actuation/fleet_state.h"
 #include "cli/autoscalers.h"
@@ -14,7 +15,7 @@
 #include "controller/planner_daemon.h"
 #include "core/result.h"
 #include "decision/policy.h"
-#include "net/address.h"
+#include "net/host_names.h"
 #include "options/table.h"
 
 namespace penstock::cli {
@@ -28,7 +29,8 @@ enum class EngineHost : std::uint8_t {
 
 // The flags of `penstock plan` that no file contains.
 struct PlanOptions {
-  std::string gateway = "127.0.0.1:8081", dashboard = "127.0.0.1:8080";
+  std::vector<std::string> gateways{"127.0.0.1:8081"};  // HOST:PORT each.
+  std::string dashboard = "127.0.0.1:8080";
   std::string metrics_listen = "127.0.0.1:8080";  // Instead of the live page.
   std::string gateway_token_file, gateway_token_env, gateway_ca;
   configuration::AccessSetup access;  // Of the live page.
@@ -56,14 +58,16 @@ struct PlanOptions {
                                                                                const configuration::Configuration& made,
                                                                                const simulation::RunOptions& run);
 
-// Replaces a host name in `gateway` by its address, which the resolver of the system knows. It blocks.
-[[nodiscard]] core::Result<void> resolve_gateway(PlanOptions& plan);
+// The hosts of --gateway and their ports. An error names what is neither an address nor a name, or is there twice.
+[[nodiscard]] core::Result<std::vector<net::HostNames::Host>> parse_gateways(const std::vector<std::string>& gateways);
+// The same for a planner, which needs one, and numeric addresses for certificates.
+[[nodiscard]] core::Result<std::vector<net::HostNames::Host>> gateways_of(const PlanOptions& plan);
 
 // Sets the names of the series wva_*, if they are asked for.
 void name_variants(const PlanOptions& plan, const configuration::Configuration& made, const simulation::RunOptions& run,
                    controller::DaemonOptions& options);
 
-// Also reads the credentials for the gateway's admin address.
+// Also reads the credentials for the gateways' admin addresses.
 [[nodiscard]] core::Result<controller::DaemonOptions> make_daemon_options(const PlanOptions& plan,
                                                                           const simulation::RunOptions& run);
 

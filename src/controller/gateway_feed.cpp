@@ -199,6 +199,7 @@ core::Result<GatewayState> read_overview(std::string_view json) {
       state.waiting_by_pool[{name, reader.text(reader.member(pool, "pool"))}] = waiting(pool);
   }
   state.refused_total = reader.count<std::uint64_t>(reader.member(*parsed, "refused_total"));
+  if (parsed->contains("draining")) state.draining = reader.boolean(reader.member(*parsed, "draining"));
   if (parsed->contains("deferred")) state.deferral = read_deferral(reader, reader.member(*parsed, "deferred"));
   if (reader.error()) return tl::make_unexpected(*std::move(reader.error()));
   state.json = json;

@@ -71,6 +71,7 @@ struct GatewayDeferral {
 struct GatewayState {
   std::string boot;
   double now_s = 0.0;
+  bool draining = false;  // It takes no new requests and ends after those that are open; false with an older gateway.
   std::map<std::string, GatewayReplica> replicas;          // by id
   std::map<std::string, GatewayWaiting> waiting_by_model;  // Models with waiting requests.
   // By model and pool, where the gateway has several aggregated pools.

@@ -104,6 +104,12 @@ TEST(ReadTraffic, AnEmptyPageIsValid) {
   EXPECT_TRUE(page->items.empty());
 }
 
+TEST(ReadOverview, AGatewayThatDrainsSaysSoAndAnOlderOneDoesNot) {
+  EXPECT_FALSE(read_overview(kOverview)->draining);
+  EXPECT_TRUE(read_overview(replaced(kOverview, R"("replicas")", R"("draining":true,"replicas")"))->draining);
+  EXPECT_FALSE(read_overview(replaced(kOverview, R"("replicas")", R"("draining":1,"replicas")")));
+}
+
 TEST(ReadOverview, ReadsReplicasAndQueue) {
   const auto state = read_overview(kOverview);
   ASSERT_TRUE(state) << state.error().message();

@@ -12,15 +12,12 @@
 #include "controller/shared_targets.h"
 #include "controller/tick_timer.h"
 #include "decision/figures.h"
-#include "net/fetch.h"
 #include "signals/role_switch.h"
 #include "telemetry/exposition_writer.h"
 
 namespace penstock::controller {
 namespace {
 
-constexpr core::Duration kGatewayTimeout = std::chrono::seconds{2};
-constexpr std::uint32_t kPollsPerProbe = 10;
 // The policy requests the time that its trials need; windows and segments need a minute.
 constexpr core::Duration kMemoryLeast = std::chrono::minutes{2};
 
@@ -60,42 +57,6 @@ void put_bounds_and_prices(std::vector<signals::Pool>& pools, const std::vector<
   }
 }
 
-// Empty for a response that can be read.
-std::string failure_of(const core::Result<net::FetchAnswer>& answer) {
-  if (!answer) return answer.error().message();
-  return answer->status == 200 ? std::string{} : fmt::format("status {}", answer->status);
-}
-
-net::FetchRequest gateway_request(const DaemonOptions& options, std::string path) {
-  net::FetchRequest request = net::request_to(options.gateway, std::move(path), kGatewayTimeout);
-  if (!options.gateway_authorization.empty())
-    request.fields.push_back({"Authorization", options.gateway_authorization});
-  if (options.gateway_tls != nullptr) {
-    request.call.tls = options.gateway_tls;
-    request.call.host = net::parse_url(options.gateway.text())->host;
-  }
-  return request;
-}
-
-// While the connection to the gateway is in use, this request opens another one. It leads to another gateway if the
-// address belongs to several.
-void probe_gateway(net::Client& client, const DaemonOptions& options, GatewayCursors& cursors) {
-  net::FetchRequest request = gateway_request(options, "/penstock/v1/overview");
-  request.fields.push_back({"Connection", "close"});
-  net::fetch(client, std::move(request), [&cursors](core::Result<net::FetchAnswer> answer) {
-    if (!answer || answer->status != 200) return;
-    if (const auto state = read_overview(answer->body)) cursors.answered_apart(state->boot);
-  });
-}
-
-void report_several_gateways(const DaemonOptions& options, core::Instant now, FleetEvents& events) {
-  const std::string address = options.gateway.text();
-  events.log().write(logging::Event::kSeveralGateways, {{"address", address}});
-  events.add(
-      now, true, {},
-      fmt::format("several gateways answer at {}; the traffic of those that are not reached is unknown", address));
-}
-
 }  // namespace
 
 PlannerDaemon::PlannerDaemon(net::Loop& loop, net::Client& client, Fleet& fleet, decision::Policy& policy,
@@ -114,17 +75,13 @@ PlannerDaemon::PlannerDaemon(net::Loop& loop, net::Client& client, Fleet& fleet,
       control_loop_(policy, of_pools(options_, &signals::Pool::price_per_gpu_hour)),
       data_since_(loop.now()),
       events_(log),
+      gateways_(loop, client, options_.gateways, events_, gateway_callbacks()),
       keeper_(options_.policy_store, log, of_pools(options_, &signals::Pool::name)),
       policy_saved_at_(loop.now()) {
   if (options_.leadership == nullptr)
     restore_policy();
   else
     fresh_policy_ = control_loop_.snapshot();
-  timers_.push_back(loop_.every(options_.gateway_interval, [this] { request_overview(); }));
-  if (fleet_.acts()) {
-    timers_.push_back(loop_.after(core::Duration{}, [this] { request_prefixes(); }));
-    timers_.push_back(loop_.every(options_.prefix_interval, [this] { request_prefixes(); }));
-  }
   timers_.push_back(loop_.every(options_.point_interval, [this] { add_point(); }));
   // The first tick comes with the first data: a policy may decide only once.
   const core::Duration interval = std::min<core::Duration>(policy_->interval(), std::chrono::hours{24});
@@ -134,6 +91,16 @@ PlannerDaemon::PlannerDaemon(net::Loop& loop, net::Client& client, Fleet& fleet,
 PlannerDaemon::~PlannerDaemon() {
   if (!is_ending_ && leads()) save_policy();
   for (const net::Loop::Timer timer : timers_) loop_.cancel(timer);
+}
+
+GatewaySet::Callbacks PlannerDaemon::gateway_callbacks() {
+  GatewaySet::Callbacks made;
+  made.state = [this](const GatewayState& state, core::Instant at) { fleet_.update_gateway(state, at); };
+  made.answered = [this] { watch_data(); };
+  made.traffic = [this](const TrafficPage* page) { take_traffic(page); };
+  if (fleet_.acts())
+    made.prefixes = [this](std::vector<GatewayPrefix> prefixes) { fleet_.hot_prefixes(std::move(prefixes)); };
+  return made;
 }
 
 TrafficOptions PlannerDaemon::traffic_options() const {
@@ -150,72 +117,30 @@ void PlannerDaemon::reconfigure(DaemonOptions options, std::unique_ptr<decision:
   const bool is_judged_anew = slo_changed || options.model != options_.model;
   options_.model = std::move(options.model);
   options_.slo = std::move(options.slo);
-  options_.gateway_authorization = std::move(options.gateway_authorization);
-  options_.gateway_tls = std::move(options.gateway_tls);
+  options_.gateways.access = options.gateways.access;
+  gateways_.set_access(std::move(options.gateways.access));
   policy_ = policy.get();
   if (const auto restored = control_loop_.replace(*policy_); !restored) keeper_.log_restored(restored);
   reloaded_policy_ = std::move(policy);
   if (!is_judged_anew) return;
   token_costs_.restart(loop_.now(), control_loop_.totals());
   traffic_ = TrafficRecorder{traffic_options()};
-  cursors_.restart();
+  gateways_.read_traffic_again();
 }
 
-// ---- the gateway ----------------------------------------------------------------------------------------------------
-
-// The two requests follow each other on one connection, so that overview and traffic are those of one gateway.
-void PlannerDaemon::request_overview() {
-  if (traffic_in_flight_ || std::exchange(overview_in_flight_, true)) return;
-  const core::Instant requested_at = loop_.now();
-  net::fetch(client_, gateway_request(options_, "/penstock/v1/overview"),
-             [this, requested_at](core::Result<net::FetchAnswer> answer) {
-               overview_in_flight_ = false;
-               const std::string failure = failure_of(answer);
-               auto state = failure.empty() ? read_overview(answer->body) : core::invalid_input({}, failure);
-               report_gateway(overview_failure_, state ? std::string{} : state.error().message());
-               if (state) {
-                 if (cursors_.answered(state->boot, loop_.now()))
-                   report_several_gateways(options_, loop_.now(), events_);
-                 gateway_ = *std::move(state);
-                 overview_at_ = loop_.now();
-                 // The document describes a moment after the request.
-                 fleet_.update_gateway(*gateway_, requested_at);
-               }
-               watch_data();
-               request_traffic();
-             });
-  if (++polls_ % kPollsPerProbe == 0) probe_gateway(client_, options_, cursors_);
-}
-
-void PlannerDaemon::report_gateway(std::string& kept, const std::string& failure) {
-  kept = failure;
-  const std::string& cause = overview_failure_.empty() ? traffic_failure_ : overview_failure_;
-  const bool reachable = cause.empty();
-  if (gateway_reachable_ == reachable) return;
-  gateway_reachable_ = reachable;
-  const std::string address = options_.gateway.text();
-  if (reachable)
-    log_.write(logging::Event::kGatewayReachable, {{"address", address}});
-  else
-    log_.write(logging::Event::kGatewayUnreachable, {{"address", address}, {"cause", cause}});
-}
-
-bool PlannerDaemon::awaits_gateway() const {
-  return gateway_reachable_.value_or(true) && !(overview_at_ && traffic_at_);
-}
+// ---- the gateways ---------------------------------------------------------------------------------------------------
 
 // Whether the planner has data changes between ticks: a policy may decide only every few minutes.
 void PlannerDaemon::watch_data() {
-  const auto gateway_at = std::min(overview_at_, traffic_at_);  // Empty if one of them is.
   signals::Observation seen = observe(loop_.now());
-  const signals::DataLimits limits{options_.gateway_timeout, report::kSampleAgeMax};
-  signals::DataState state = signals::data_state(seen, gateway_at, fleet_.acts(), limits);
+  const signals::DataLimits limits{options_.gateways.timeout, report::kSampleAgeMax};
+  signals::DataState state = signals::data_state(seen, gateways_.read_at(), fleet_.acts(), limits);
   if (state != signals::DataState::kNoGateway && !fleet_.unknown_because().empty())
     state = signals::DataState::kNoFleet;
   const bool decided = signals::can_decide(data_);
   if (std::exchange(data_, state) != state) data_since_ = seen.now;
   had_data_ = had_data_ || state == signals::DataState::kKnown;
-  if (awaits_gateway()) return;
+  if (gateways_.is_awaited()) return;
   const auto before = std::exchange(reported_data_, state);
   if (before == state) return;
   if (state == signals::DataState::kKnown) {
@@ -228,24 +153,11 @@ void PlannerDaemon::watch_data() {
   if (!signals::can_decide(state) || !decided) tick();
 }
 
-void PlannerDaemon::request_traffic() {
-  traffic_in_flight_ = true;
-  net::FetchRequest request = gateway_request(options_, fmt::format("/penstock/v1/traffic?after={}", cursors_.after()));
-  request.answer_bytes_max = 256 * 1024 * 1024;
-  net::fetch(client_, std::move(request), [this, after = cursors_.after()](core::Result<net::FetchAnswer> answer) {
-    traffic_in_flight_ = false;
-    const std::string failure = failure_of(answer);
-    const auto page = failure.empty() ? read_traffic(answer->body) : core::invalid_input({}, failure);
-    report_gateway(traffic_failure_, page ? std::string{} : page.error().message());
-    if (!page) return;
-    traffic_at_ = loop_.now();
-    if (!reported_data_) watch_data();
-    if (cursors_.answered(page->boot, loop_.now())) report_several_gateways(options_, loop_.now(), events_);
-    // It is requested again with the next poll, from where this gateway's pages have ended.
-    if (!cursors_.take(after, page->next)) return;
-    traffic_.take(*page, loop_.now());
-    observe_scaling();
-  });
+void PlannerDaemon::take_traffic(const TrafficPage* page) {
+  if (!reported_data_) watch_data();
+  if (page == nullptr) return;
+  traffic_.take(*page, loop_.now());
+  observe_scaling();
 }
 
 void PlannerDaemon::observe_scaling() {
@@ -255,17 +167,6 @@ void PlannerDaemon::observe_scaling() {
     fleet_.fill(index, pools[index]);
   }
   scaling_.observe(loop_.now(), pools, traffic_.ends());
-}
-
-void PlannerDaemon::request_prefixes() {
-  if (std::exchange(prefixes_in_flight_, true)) return;
-  net::FetchRequest request = gateway_request(options_, "/penstock/v1/prefixes");
-  request.answer_bytes_max = 64 * 1024 * 1024;
-  net::fetch(client_, std::move(request), [this](core::Result<net::FetchAnswer> answer) {
-    prefixes_in_flight_ = false;
-    if (!answer || answer->status != 200) return;
-    if (auto prefixes = read_prefixes(answer->body)) fleet_.hot_prefixes(*std::move(prefixes));
-  });
 }
 
 // ---- a tick ---------------------------------------------------------------------------------------------------------
@@ -284,7 +185,7 @@ signals::Observation PlannerDaemon::observe(core::Instant now) {
   for (signals::PoolObservation& pool : seen.pools) {
     if (pool.role == signals::Role::kDecode) continue;
     const GatewayWaiting waits =
-        gateway_ ? gateway_->waiting_for(options_.model, has_own ? pool.name : "") : GatewayWaiting{};
+        gateways_.state() ? gateways_.state()->waiting_for(options_.model, has_own ? pool.name : "") : GatewayWaiting{};
     pool.unrouted_requests = waits.requests;
     pool.detail->oldest_unrouted_age = core::from_seconds(waits.oldest_s);
   }
@@ -304,7 +205,7 @@ void PlannerDaemon::add_gaps(const std::vector<ReplicaView>& views, signals::Poo
 
 void PlannerDaemon::tick() {
   look_at_leadership();
-  if (awaits_gateway() || restores_policy_ || is_ending_) return;
+  if (gateways_.is_awaited() || restores_policy_ || is_ending_) return;
   const TickTimer timer{tick_times_};
   signals::Observation seen = observe(loop_.now());
   // Missing traffic looks like no traffic: the policy must not see it.
@@ -346,8 +247,7 @@ std::string PlannerDaemon::unknown_because() const {
   std::string text = fmt::format("the state is unknown: {}", explain(data_));
   if (data_ == signals::DataState::kNoFleet) return text + fmt::format(" ({})", fleet_.unknown_because());
   if (data_ != signals::DataState::kNoGateway) return text;
-  const std::string& failure = overview_failure_.empty() ? traffic_failure_ : overview_failure_;
-  return text + fmt::format(" ({}{}{})", options_.gateway.text(), failure.empty() ? "" : ": ", failure);
+  return text + fmt::format(" ({})", gateways_.failure());
 }
 
 void PlannerDaemon::take_tick(decision::Tick tick, signals::Observation seen) {
@@ -450,11 +350,13 @@ std::optional<report::PlannerMetrics> PlannerDaemon::metrics() const {
                                             pool < options_.variant_names.size() ? options_.variant_names[pool] : name,
                                             options_.variant_namespace));
     }
-  metrics.data = {
-      .state = data_, .gateway_up = gateway_up(), .has_target = has_target(), .replicas_left_out = fleet_.left_out()};
+  metrics.data = {.state = data_,
+                  .gateway_up = gateways_.is_up(),
+                  .has_target = has_target(),
+                  .replicas_left_out = fleet_.left_out()};
   if (options_.leadership != nullptr) metrics.data->leads = leads();
-  if (gateway_ && gateway_->deferral && options_.deployment.empty()) {
-    const GatewayDeferral& seen = *gateway_->deferral;
+  if (const auto& gateway = gateways_.state(); gateway && gateway->deferral && options_.deployment.empty()) {
+    const GatewayDeferral& seen = *gateway->deferral;
     metrics.deferral = {seen.requests,         seen.next_due_s,     seen.deferred_total,
                         seen.sent_spare_total, seen.sent_due_total, seen.missed_total};
   }

@@ -12,8 +12,8 @@
 #include "connect/recommended_replicas.h"
 #include "controller/fleet.h"
 #include "controller/fleet_targets.h"
-#include "controller/gateway_cursors.h"
 #include "controller/gateway_feed.h"
+#include "controller/gateway_set.h"
 #include "controller/leadership.h"
 #include "controller/policy_store.h"
 #include "controller/scaling_recorder.h"
@@ -23,9 +23,7 @@
 #include "decision/decision_loop.h"
 #include "decision/policy.h"
 #include "logging/log.h"
-#include "net/address.h"
 #include "net/client.h"
-#include "net/fetch.h"
 #include "net/loop.h"
 #include "report/metrics.h"
 #include "signals/data_state.h"
@@ -44,13 +42,8 @@ struct DaemonOptions {
   // Of the series wva_*, by pool, unless annotations name others; no namespace: there are no such series.
   std::vector<std::string> variant_names{};
   std::string variant_namespace{};
-  bool observe_only = true;                      // Decisions are recorded and change nothing.
-  net::Address gateway;                          // Its admin address.
-  std::string gateway_authorization;             // Value of the Authorization field for it; empty: none.
-  std::shared_ptr<net::TlsContext> gateway_tls;  // Null: plain HTTP.
-  core::Duration gateway_interval = std::chrono::milliseconds{500};
-  core::Duration prefix_interval = std::chrono::seconds{5};   // Their texts may be long.
-  core::Duration gateway_timeout = std::chrono::seconds{10};  // After this time without data its state is unknown.
+  bool observe_only = true;  // Decisions are recorded and change nothing.
+  GatewaySetOptions gateways;
   core::Duration point_interval = std::chrono::seconds{2};
   std::size_t points_max = 1800;
   std::size_t decisions_max = 1000;
@@ -63,7 +56,7 @@ struct DaemonOptions {
 // One moment of the charts.
 struct LivePoint {
   core::Instant at;
-  // Figures of the gateway are empty while it does not answer; so are the counts of replicas that only it knows.
+  // Figures of the gateways are empty while one does not answer; so are the counts of replicas that only it knows.
   std::optional<double> arrivals_per_s, input_tokens_per_s, output_tokens_per_s;
   std::vector<std::optional<std::uint32_t>> target, starting, ready, draining;  // By pool.
   // Of the last minute. Answers without a stream have only e2e and tpot.
@@ -104,14 +97,13 @@ class PlannerDaemon {
   [[nodiscard]] const std::deque<decision::DecisionRecord>& decisions() const { return decisions_; }
   [[nodiscard]] const std::optional<signals::Observation>& last_seen() const { return seen_; }
   [[nodiscard]] const std::optional<decision::Decision>& last_decision() const { return decided_; }
-  [[nodiscard]] const std::optional<GatewayState>& gateway() const { return gateway_; }
+  [[nodiscard]] const GatewaySet& gateways() const { return gateways_; }
   [[nodiscard]] const TrafficRecorder& traffic() const { return traffic_; }
   [[nodiscard]] const ScalingRecorder& scaling() const { return scaling_; }
   // Whether the data for a decision is there, and since when.
   [[nodiscard]] signals::DataState data() const { return data_; }
   [[nodiscard]] core::Instant data_since() const { return data_since_; }
-  [[nodiscard]] bool gateway_up() const { return gateway_reachable_.value_or(false); }
-  // Whether the counts of replicas are known: the planner runs them, or the gateway answers.
+  // Whether the counts of replicas are known: the planner runs them, or the gateways answer.
   [[nodiscard]] bool counts_replicas() const {
     return data_ != signals::DataState::kNoFleet && (fleet_.acts() || data_ != signals::DataState::kNoGateway);
   }
@@ -144,13 +136,9 @@ class PlannerDaemon {
       std::optional<telemetry::MessageCounts> ReplicaView::*of) const;
 
  private:
-  void request_overview();
-  void request_traffic();
-  void request_prefixes();
-  // `kept` is one of the two below; `failure` is empty after a success.
-  void report_gateway(std::string& kept, const std::string& failure);
+  [[nodiscard]] GatewaySet::Callbacks gateway_callbacks();
+  void take_traffic(const TrafficPage* page);
   void watch_data();
-  [[nodiscard]] bool awaits_gateway() const;  // It has neither answered all requests once nor failed.
   void observe_scaling();
   void tick();
   void take_tick(decision::Tick tick, signals::Observation seen);
@@ -177,18 +165,12 @@ class PlannerDaemon {
   TrafficRecorder traffic_;
   ScalingRecorder scaling_;
   decision::DecisionLoop control_loop_;
-  GatewayCursors cursors_;
-  std::uint32_t polls_ = 0;
-  bool overview_in_flight_ = false, traffic_in_flight_ = false, prefixes_in_flight_ = false;
-  std::optional<bool> gateway_reachable_;  // Empty before the first response.
-  std::string overview_failure_, traffic_failure_;
-  std::optional<core::Instant> overview_at_, traffic_at_;  // The last good ones.
   signals::DataState data_ = signals::DataState::kNoGateway;
   core::Instant data_since_;
   bool had_data_ = false;
   std::optional<signals::DataState> reported_data_;
   FleetEvents events_;
-  std::optional<GatewayState> gateway_;
+  GatewaySet gateways_;
   std::optional<signals::Observation> seen_;
   std::optional<decision::Decision> decided_;
   std::deque<decision::DecisionRecord> decisions_;

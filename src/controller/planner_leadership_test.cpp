@@ -76,8 +76,8 @@ class PlannerLeadershipTest : public ::testing::Test {
     pool.max_replicas = 9;
     options.pools = {pool};
     options.observe_only = false;
-    options.gateway = gateway.address();
-    options.gateway_interval = 20ms;
+    options.gateways.hosts = {{"127.0.0.1", gateway.address().port()}};
+    options.gateways.interval = 20ms;
     options.point_interval = 50ms;
     options.policy_state_interval = 0ms;
     options.policy_store = store;

@@ -11,7 +11,7 @@ namespace {
 constexpr std::size_t kBlocksMax = 4'000'000;
 constexpr std::size_t kTenantsMax = 4096;
 constexpr std::size_t kRoutesMax = 64;
-constexpr std::size_t kGatewaysMax = 16;
+constexpr std::size_t kGatewaysMax = 256;
 constexpr double kWindowMaxS = 86'400.0;
 constexpr std::size_t kReplicasMax = 10'000;
 constexpr core::Duration kMeterMemory = std::chrono::seconds{50};

@@ -12,6 +12,7 @@ namespace penstock::core {
 enum class ErrorCode {
   kInvalidInput,  // The user's input is invalid; exit code 2.
   kEnvironment,   // A file, a socket or the disk failed; exit code 1.
+  kRefused,       // Nothing listens at an address, or no route leads to it; exit code 1.
   kTimeout,       // A server was reached and did not answer in time; exit code 1.
 };
 

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "dashboard/gateway_json.h"
 #include "dashboard/gpu_cost.h"
 #include "report/document.h"
 
@@ -209,7 +210,7 @@ std::string state_document(const PlannerDaemon& daemon, core::Instant now, const
              {{"state", signals::to_string(daemon.data())},
               {"text", signals::explain(daemon.data())},
               {"since_s", core::to_seconds(daemon.data_since())},
-              {"gateway_up", daemon.gateway_up()}}},
+              {"gateway_up", daemon.gateways().is_up()}}},
             {"slo",
              {{"ttft_ms", core::to_milliseconds(options.slo.target.ttft)},
               {"itl_ms", core::to_milliseconds(options.slo.target.itl)},
@@ -239,7 +240,13 @@ std::string state_document(const PlannerDaemon& daemon, core::Instant now, const
   for (const controller::FleetEvent& event : newest_events(daemon))
     made["events"].push_back(
         {{"at_s", core::to_seconds(event.at)}, {"warning", event.warning}, {"pool", event.pool}, {"text", event.text}});
-  made["gateway"] = daemon.gateway() && is_known ? Json::parse(daemon.gateway()->json, nullptr, false) : Json(nullptr);
+  const controller::GatewaySet& gateways = daemon.gateways();
+  made["gateway"] = gateways.state() && is_known
+                        ? gateway_json(gateways.documents(), *gateways.state(), gateways.read_at().value_or(now))
+                        : Json(nullptr);
+  made["gateways"] = Json::array();
+  for (const controller::GatewaySet::View& each : gateways.gateways())
+    made["gateways"].push_back({{"address", each.address}, {"up", each.is_up}});
   return text_of(made);
 }
 

@@ -24,8 +24,8 @@ class BoardTest : public testing::Test {
     DaemonOptions options;
     options.pools.resize(1);
     options.pools[0].name = "chat";
-    options.gateway = gateway.address();
-    options.gateway_interval = 50ms;
+    options.gateways.hosts = {{"127.0.0.1", gateway.address().port()}};
+    options.gateways.interval = 50ms;
     options.point_interval = 100ms;
     daemon.emplace(loop, client, fleet, policy, std::move(options), log, nullptr);
     const int listening = *net::listen_on(net::Address{}, false);
@@ -216,8 +216,8 @@ class TwoDeploymentsTest : public testing::Test {
       options.model = names[i].second;
       options.pools.resize(1);
       options.pools[0].name = names[i].first;
-      options.gateway = gateway.address();
-      options.gateway_interval = 50ms;
+      options.gateways.hosts = {{"127.0.0.1", gateway.address().port()}};
+      options.gateways.interval = 50ms;
       options.on_hold = [this] { ++held; };
       daemons[i].emplace(loop, client, fleets[i], policies[i], std::move(options), log, nullptr);
     }

@@ -25,7 +25,7 @@ TEST_F(PlannerDaemonTest, AReloadPutsBoundsSloAndAnotherPolicyInForce) {
   options.pools[0].min_replicas = 2;
   options.pools[0].max_replicas = 3;
   options.slo.target.ttft = 123ms;
-  options.gateway_authorization = "Bearer next";
+  options.gateways.access.authorization = "Bearer next";
   auto made = std::make_unique<ScriptedPolicy>();
   ScriptedPolicy& next = *made;
   next.target = 9;
@@ -36,7 +36,7 @@ TEST_F(PlannerDaemonTest, AReloadPutsBoundsSloAndAnotherPolicyInForce) {
   EXPECT_EQ(policy.decided, before);
   EXPECT_EQ(fleet.target, 3U) << "the new bound";
   EXPECT_EQ(daemon->options().slo.target.ttft, 123ms);
-  EXPECT_EQ(daemon->options().gateway_authorization, "Bearer next");
+  EXPECT_EQ(daemon->options().gateways.access.authorization, "Bearer next");
 }
 
 TEST_F(PlannerDaemonTest, AStateThatDoesNotFitIsLeftAloneWithAMessage) {
@@ -252,7 +252,7 @@ TEST_F(PlannerDaemonTest, TwoGatewaysThatAlternateAreReportedAndTheirEventsCount
   run_until_decided(2);
   EXPECT_EQ(policy.recent, 2U);
   EXPECT_EQ(log.count(logging::Event::kSeveralGateways), 1U);
-  EXPECT_EQ(daemon->gateway()->boot, "b");
+  EXPECT_EQ(daemon->gateways().state()->boot, "b");
 }
 
 TEST_F(PlannerDaemonTest, AGatewayThatRestartsIsReadFromItsStart) {
@@ -289,7 +289,7 @@ TEST_F(PlannerDaemonTest, ReadsNoHotPrefixesWithoutAFleetToStart) {
 
 TEST_F(PlannerDaemonTest, RequestsThatWaitForItsModelAreItsOwn) {
   open(false, "m");
-  EXPECT_TRUE(run_until(loop, [&] { return daemon->gateway().has_value(); }));
+  EXPECT_TRUE(run_until(loop, [&] { return daemon->gateways().state().has_value(); }));
   run_until_decided(2);
   EXPECT_EQ(policy.seen.pools[0].unrouted_requests, 1U);
   EXPECT_EQ(policy.seen.pools[0].detail->oldest_unrouted_age, core::Duration{250ms});
@@ -297,7 +297,7 @@ TEST_F(PlannerDaemonTest, RequestsThatWaitForItsModelAreItsOwn) {
 
 TEST_F(PlannerDaemonTest, RequestsThatWaitForAnotherModelAreNot) {
   open(false, "another");
-  EXPECT_TRUE(run_until(loop, [&] { return daemon->gateway().has_value(); }));
+  EXPECT_TRUE(run_until(loop, [&] { return daemon->gateways().state().has_value(); }));
   run_until_decided(2);
   EXPECT_EQ(policy.seen.pools[0].unrouted_requests, 0U);
   EXPECT_EQ(policy.seen.pools[0].detail->oldest_unrouted_age, core::Duration{});
@@ -308,7 +308,7 @@ TEST_F(PlannerDaemonTest, InvalidDocumentsOfAGatewayAreIgnoredAndLoggedOnce) {
   gateway.traffic = "nonsense";
   open();
   EXPECT_TRUE(run_until(loop, [&] { return daemon->last_decision().has_value(); }));
-  EXPECT_FALSE(daemon->gateway());
+  EXPECT_FALSE(daemon->gateways().state());
   EXPECT_TRUE(fleet.received.empty());
   EXPECT_EQ(log.count(logging::Event::kGatewayUnreachable), 1U) << "a failure is logged once";
   gateway.status = 503;

@@ -29,9 +29,9 @@ class PlannerDaemonTest : public testing::Test {
     pool.price_per_gpu_hour = 2.0;
     options.pools = pools.empty() ? std::vector{pool} : std::move(pools);
     options.observe_only = observe_only;
-    options.gateway = gateway.address();
-    options.gateway_interval = std::chrono::milliseconds{20};
-    options.gateway_timeout = std::chrono::milliseconds{500};
+    options.gateways.hosts = {{"127.0.0.1", gateway.address().port()}};
+    options.gateways.interval = std::chrono::milliseconds{20};
+    options.gateways.timeout = std::chrono::milliseconds{500};
     options.point_interval = std::chrono::milliseconds{50};
     options.points_max = 5;
     options.decisions_max = 3;

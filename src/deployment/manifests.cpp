@@ -97,6 +97,13 @@ class Objects {
     return service;
   }
 
+  // Its name has the addresses of all pods, also of those that are not ready or that end.
+  void add_headless_service(const std::string& suffix, const Json& ports) {
+    Json& spec = add_service(suffix, ports)["spec"];
+    spec["clusterIP"] = "None";
+    spec["publishNotReadyAddresses"] = true;
+  }
+
   void add_disruption_budget() {
     // With one replica this allows its eviction, which a minimum of 1 would prevent for ever.
     add("policy/v1", "PodDisruptionBudget")["spec"] = {{"maxUnavailable", 1},
@@ -165,6 +172,11 @@ class Objects {
                {"seccompProfile", {{"type", "RuntimeDefault"}}}}},
              {"containers", Json::array({std::move(container)})},
              {"volumes", std::move(volumes)}};
+    if (shape.replicas > 1)  // The loss of a node should not end all of them.
+      pod["topologySpreadConstraints"] = Json::array({{{"maxSkew", 1},
+                                                       {"topologyKey", "kubernetes.io/hostname"},
+                                                       {"whenUnsatisfiable", "ScheduleAnyway"},
+                                                       {"labelSelector", {{"matchLabels", selector_}}}}});
     Json strategy{{"type", shape.replaces ? "Recreate" : "RollingUpdate"}};
     if (!shape.replaces) strategy["rollingUpdate"] = {{"maxUnavailable", 0}, {"maxSurge", 1}};
     add("apps/v1", "Deployment")["spec"] = {
@@ -240,13 +252,14 @@ std::vector<Json> manifests_of(const GatewayManifest& gateway) {
   Objects objects{gateway, "gateway"};
   objects.add_account();
   objects.add_configuration();
-  if (gateway.keeps_ledger)
+  // A ledger has one writer, so that several pods cannot share a claim.
+  const bool has_claim = gateway.keeps_ledger && gateway.replicas == 1;
+  if (has_claim)
     objects.add("v1", "PersistentVolumeClaim")["spec"] = {{"accessModes", {"ReadWriteOnce"}},
                                                           {"resources", {{"requests", {{"storage", "10Gi"}}}}}};
   objects.add_service({}, Json::array({service_port("http", gateway.port)}));
-  // Planners observe a gateway that is not ready, too: it may be so because it has no replicas.
-  objects.add_service(
-      "-admin", Json::array({service_port("admin", gateway.admin_port)}))["spec"]["publishNotReadyAddresses"] = true;
+  // Planners observe each gateway, also one that is not ready because it has no replicas or drains.
+  objects.add_headless_service("-admin", Json::array({service_port("admin", gateway.admin_port)}));
   objects.add_disruption_budget();
 
   Json container = container_of(
@@ -257,11 +270,10 @@ std::vector<Json> manifests_of(const GatewayManifest& gateway) {
       {{"requests", {{"cpu", "1"}, {"memory", "512Mi"}}}, {"limits", {{"memory", "1Gi"}}}});
   container["livenessProbe"] = http_probe("/health", "admin", gateway.admin_has_tls, 10);
   container["readinessProbe"] = http_probe("/ready", "admin", gateway.admin_has_tls, 2);
-  const Json state = gateway.keeps_ledger ? Json{{"persistentVolumeClaim", {{"claimName", gateway.name}}}}
-                                          : Json{{"emptyDir", Json::object()}};
-  objects.add_deployment(
-      {gateway.replicas, gateway.keeps_ledger, gateway.drain_time_s + kSettleTime, !gateway.access.empty()},
-      std::move(container), state);
+  const Json state =
+      has_claim ? Json{{"persistentVolumeClaim", {{"claimName", gateway.name}}}} : Json{{"emptyDir", Json::object()}};
+  objects.add_deployment({gateway.replicas, has_claim, gateway.drain_time_s + kSettleTime, !gateway.access.empty()},
+                         std::move(container), state);
   objects.add_pod_monitor("admin", gateway.admin_has_tls, {"/metrics"});
   return objects.take();
 }

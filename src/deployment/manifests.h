@@ -39,7 +39,8 @@ struct GatewayManifest : ProgramManifest {
   bool admin_has_tls = false;
   std::uint32_t replicas = 1;
   std::int64_t drain_time_s = 0;  // From SIGTERM until requests that are open are cut.
-  bool keeps_ledger = false;      // In kStateFolder, which then outlives the pod.
+  // In kStateFolder, which then outlives the pod. Several pods have a ledger each, which ends with its pod.
+  bool keeps_ledger = false;
 };
 [[nodiscard]] std::vector<nlohmann::ordered_json> manifests_of(const GatewayManifest& gateway);
 
@@ -48,7 +49,7 @@ enum class Autoscaler : std::uint8_t { kNone, kKeda, kHpa };
 struct PlannerManifest : ProgramManifest {
   std::uint16_t port = 8080;   // Of the live page and the metrics.
   std::uint32_t replicas = 1;  // One leads by a Lease and the others follow.
-  std::string gateway;         // Admin address of the gateway: "penstock-gateway-admin.prod:8081".
+  std::string gateway;         // Admin addresses of the gateways: "penstock-gateway-admin.prod:8081".
   Autoscaler autoscaler = Autoscaler::kNone;
   std::vector<ScaleTarget> targets;  // Of the autoscaler.
   std::string ca_bundle;             // Text of the PEM file that verifies the external metrics; for kHpa.

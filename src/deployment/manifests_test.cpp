@@ -81,6 +81,40 @@ TEST(Manifests, ALedgerOutlivesThePodAndHasOneWriter) {
   EXPECT_EQ(find(objects, "Deployment")["spec"]["strategy"]["type"], "Recreate");
 }
 
+const Json& service_of(const std::vector<Json>& objects, const std::string& name) {
+  static const Json none;
+  const auto at = std::find_if(objects.begin(), objects.end(), [&](const Json& each) {
+    return each["kind"] == "Service" && each["metadata"]["name"] == name;
+  });
+  return at == objects.end() ? none : *at;
+}
+
+TEST(Manifests, AnAdminAddressIsThatOfEachPod) {
+  const auto objects = manifests_of(with_names<GatewayManifest>());
+  const Json& spec = service_of(objects, "gw-admin")["spec"];
+  EXPECT_EQ(spec["clusterIP"], "None");
+  EXPECT_EQ(spec["publishNotReadyAddresses"], true);
+  EXPECT_EQ(spec["ports"][0]["port"], 8081) << "a name of pods leads to their own port";
+  EXPECT_FALSE(service_of(objects, "gw")["spec"].contains("clusterIP"));
+}
+
+TEST(Manifests, SeveralGatewaysAreSpreadAndHaveALedgerEach) {
+  auto gateway = with_names<GatewayManifest>();
+  gateway.keeps_ledger = true;
+  EXPECT_FALSE(pod_of(manifests_of(gateway)).contains("topologySpreadConstraints"));
+  gateway.replicas = 3;
+  const auto objects = manifests_of(gateway);
+  const Json& spec = find(objects, "Deployment")["spec"];
+  EXPECT_EQ(spec["replicas"], 3);
+  EXPECT_EQ(spec["strategy"]["type"], "RollingUpdate");
+  EXPECT_TRUE(find(objects, "PersistentVolumeClaim").is_null()) << "a claim has one writer";
+  EXPECT_TRUE(pod_of(objects)["volumes"][1].contains("emptyDir"));
+  const Json constraint = pod_of(objects)["topologySpreadConstraints"][0];
+  EXPECT_EQ(constraint["whenUnsatisfiable"], "ScheduleAnyway");
+  EXPECT_EQ(constraint["labelSelector"]["matchLabels"], spec["selector"]["matchLabels"]);
+  EXPECT_EQ(find(objects, "PodDisruptionBudget")["spec"]["maxUnavailable"], 1);
+}
+
 TEST(Manifests, AutoscalersFollowEachChange) {
   auto planner = with_names<PlannerManifest>();
   planner.targets = {{"chat", "apps/v1", "Deployment", "chat", "llm", 1, 16}};

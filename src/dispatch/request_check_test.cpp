@@ -132,6 +132,7 @@ TEST_F(PromptExcessTest, OfAnEstimateLeavesAPromptThatIsNotNearTheLimit) {
     EXPECT_EQ(again.grant->truncated_prompt_tokens, text_bytes / 4 - again.grant->prompt_tokens);
     const std::uint32_t limit = tenant == 1 ? 4'000 : 32'768;
     EXPECT_GT(again.grant->prompt_tokens, (limit - 500 - 256) * 3 / 4 - 4) << "no more than necessary is dropped";
+    dispatcher.ended(again.ticket, {}, kNow);
   }
   EXPECT_EQ(dispatcher.counters().truncated_prompts, 3U);
   EXPECT_GT(dispatcher.counters().truncated_prompt_tokens, 100'000U);

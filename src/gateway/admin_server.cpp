@@ -74,8 +74,11 @@ void AdminServer::on_request(net::Exchange& exchange) {
                   path == "/metrics" ? metrics_text(overview, totals_(), lifecycle_, format)
                                      : epp_metrics_text(overview, totals_().latencies, format));
   }
-  if (path == "/penstock/v1/overview")
-    return answer(exchange, 200, "application/json", overview_document(dispatcher_.overview(loop_.now()), boot_id_));
+  if (path == "/penstock/v1/overview") {
+    Overview overview = dispatcher_.overview(loop_.now());
+    overview.draining = lifecycle_.draining;
+    return answer(exchange, 200, "application/json", overview_document(overview, boot_id_));
+  }
   if (path == "/penstock/v1/traffic") return answer_traffic(exchange);
   if (path == "/penstock/v1/prefixes") return answer_prefixes(exchange);
   answer(exchange, 404, "application/json", error_body(404, "there is nothing at this path"));

@@ -10,8 +10,8 @@
 
 #include "connect/replicas_file.h"
 #include "connect/zmq/subscriber.h"
-#include "gateway/host_names.h"
 #include "net/address.h"
+#include "net/host_names.h"
 #include "telemetry/kv_event.h"
 
 namespace penstock::gateway {
@@ -38,7 +38,8 @@ class Finder final : public Discovery {
         gateway_(gateway),
         log_(log),
         host_names_(
-            loop, options_.dns_interval, log, [this] { publish(); }, options_.lookup) {}
+            loop, options_.dns_interval, [this](const net::HostChange& change) { take_host(change); },
+            options_.lookup) {}
 
   ~Finder() override {
     subscriber_.reset();
@@ -202,7 +203,7 @@ class Finder final : public Discovery {
       report_dns(url.error().message());
       return all;
     }
-    const HostNames::Entry& entry = host_names_.follow({url->host, url->port});
+    const net::HostNames::Entry& entry = host_names_.follow({url->host, url->port});
     report_dns(entry.failure);
     for (const net::Address& address : entry.addresses) {
       ReplicaEndpoint& found = all.emplace_back();
@@ -214,11 +215,19 @@ class Finder final : public Discovery {
     return all;
   }
 
+  void take_host(const net::HostChange& change) {
+    if (!change.failure.empty())
+      log_.write(logging::Event::kHostUnresolved, {{"host", change.host}, {"cause", change.failure}});
+    if (!change.addresses.empty())
+      log_.write(logging::Event::kHostResolved, {{"host", change.host}, {"addresses", change.addresses}});
+    publish();
+  }
+
   void locate(ReplicaEndpoint& replica) {
     const auto url = net::parse_url(replica.url);
     PENSTOCK_ASSERT(url.has_value(), "URLs are checked when they are read");
     if (const auto numeric = net::Address::parse(url->host, url->port)) return void(replica.addresses = {*numeric});
-    const HostNames::Entry& entry = host_names_.follow({url->host, url->port});
+    const net::HostNames::Entry& entry = host_names_.follow({url->host, url->port});
     replica.addresses = entry.addresses;
     if (replica.addresses.empty()) replica.unresolved = entry.looked_up ? entry.failure : std::string{kNotLookedUp};
   }
@@ -305,7 +314,7 @@ class Finder final : public Discovery {
   Gateway& gateway_;
   logging::Log& log_;
   net::CredentialStore credentials_;
-  HostNames host_names_;
+  net::HostNames host_names_;
   std::vector<ReplicaEndpoint> named_, from_pods_;
   std::size_t dns_replicas_ = 0;  // Addresses of the name; 0 before it was resolved.
   bool pods_read_ = false;        // The pods were listed once.

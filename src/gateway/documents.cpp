@@ -78,6 +78,7 @@ std::string overview_document(const Overview& overview, std::string_view boot_id
     made["problems"].push_back(
         {{"replica", problem.replica}, {"url", problem.url}, {"code", problem.code}, {"text", problem.text}});
   made["models_complete"] = overview.models_complete;
+  made["draining"] = overview.draining;
   made["tenants"] = Json::array();
   for (const dispatch::TenantStatus& tenant : overview.tenants)
     made["tenants"].push_back(

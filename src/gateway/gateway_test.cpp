@@ -345,9 +345,11 @@ TEST(Gateway, DrainCompletesRequestsInFlight) {
   RawClient client{gateway.address()};
   client.send(chat_request(chat_body("hi", kStream)));
   EXPECT_NE(client.read_until("one"), "");
+  EXPECT_NE(gateway.admin("/penstock/v1/overview").find(R"("draining":false)"), std::string::npos);
   std::promise<void> drained;
   (*gateway).drain([&] { drained.set_value(); });
   auto done = drained.get_future();
+  EXPECT_TRUE(gateway.wait_for(R"("draining":true)")) << "planners wait for what is open";
   EXPECT_EQ(done.wait_for(300ms), std::future_status::timeout);
   go_on.set_value();
   EXPECT_TRUE(client.read_all().ends_with(net::kLastChunk));

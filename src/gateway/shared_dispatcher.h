@@ -55,6 +55,7 @@ struct Overview : dispatch::Overview {
   std::vector<DroppedControl> dropped_controls;
   std::vector<ReplicaProblem> problems;  // Also of replicas that are not among those above.
   bool models_complete = true;           // The models of all replicas are known.
+  bool draining = false;                 // The gateway is not ready any more, because it ends.
 };
 
 // Locks a dispatcher once for each call; no call blocks on anything else. Any thread may call it. Listeners are called

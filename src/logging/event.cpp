@@ -48,12 +48,13 @@ constexpr std::array kEvents = {
               "A list of replicas could not be read; the last good one stays in use."},
     EventInfo{Event::kReplicaDuplicate, kWarning, "replica_duplicate", "gateway", "replica url",
               "Two entries have one id or URL; the later one is ignored."},
-    EventInfo{Event::kHostResolved, kInfo, "host_resolved", "gateway", "host addresses",
-              "The host name of replicas has these addresses now. Requests in flight at other addresses continue."},
+    EventInfo{Event::kHostResolved, kInfo, "host_resolved", "gateway, plan", "host addresses",
+              "The host name of replicas, or for a planner of gateways, has these addresses now. Requests in flight at "
+              "other addresses continue."},
     EventInfo{
-        Event::kHostUnresolved, kWarning, "host_unresolved", "gateway", "host cause",
-        "The host name of replicas cannot be resolved; it is looked up again, and known addresses stay in use. Once "
-        "for each cause."},
+        Event::kHostUnresolved, kWarning, "host_unresolved", "gateway, plan", "host cause",
+        "The host name of replicas, or for a planner of gateways, cannot be resolved; it is looked up again, and known "
+        "addresses stay in use. Once for each cause."},
     EventInfo{Event::kReplicaAdded, kInfo, "replica_added", "gateway", "replica url model pool role phase",
               "A replica was added to the list."},
     EventInfo{Event::kReplicaRemoved, kInfo, "replica_removed", "gateway", "replica url",
@@ -123,14 +124,16 @@ constexpr std::array kEvents = {
               "The budgets of tenants and classes start full, because their use before the start is unknown: there is "
               "no ledger, or it cannot be read."},
     EventInfo{Event::kGatewayUnreachable, kWarning, "gateway_unreachable", "plan", "address cause",
-              "The gateway's overview or traffic cannot be read. Once, until it can be read again."},
+              "The overview or traffic of a gateway cannot be read. Once, until it can be read again."},
     EventInfo{Event::kGatewayReachable, kInfo, "gateway_reachable", "plan", "address",
               "The gateway's overview and traffic are read."},
-    EventInfo{
-        Event::kSeveralGateways, kWarning, "several_gateways", "plan", "address",
-        "Several gateways answer at the address. The planner observes the one that its connection reaches, and "
-        "knows nothing of the traffic of the others. Also during a rolling update of the gateway. At most once in "
-        "10 minutes."},
+    EventInfo{Event::kGatewayLeft, kInfo, "gateway_left", "plan", "address cause",
+              "A gateway drains, or its address is not one of the name of --gateway any more; it does not count from "
+              "now on."},
+    EventInfo{Event::kSeveralGateways, kWarning, "several_gateways", "plan", "address",
+              "Several gateways answer at one address, as behind a Service with an address of its own. The planner "
+              "observes the one that its connection reaches, and knows nothing of the traffic of the others. Name a "
+              "headless Service, or all addresses. At most once in 10 minutes."},
     EventInfo{Event::kDataUnknown, kWarning, "data_unknown", "plan", "state cause",
               "The planner lacks data: no_gateway, no_fleet, no_replicas or no_telemetry. It exports no target, and "
               "without a "

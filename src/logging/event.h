@@ -65,6 +65,7 @@ enum class Event : std::uint8_t {
   // The planner.
   kGatewayUnreachable,
   kGatewayReachable,
+  kGatewayLeft,
   kSeveralGateways,
   kDataUnknown,
   kDataKnown,

@@ -172,5 +172,18 @@ TEST(Fetch, ReportsTheFieldsOfTheHeader) {
   EXPECT_EQ(answer.field("absent"), "");
 }
 
+TEST(Fetch, AnAddressAtWhichNothingListensRefuses) {
+  Loop loop;
+  Client client{loop};
+  std::optional<core::Error> error;
+  fetch(client, request_to(*Address::parse("127.0.0.1", 1), "/", std::chrono::seconds{20}), [&](auto result) {
+    if (!result) error = result.error();
+    loop.stop();
+  });
+  testing::run(loop);
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->code, core::ErrorCode::kRefused) << error->message();
+}
+
 }  // namespace
 }  // namespace penstock::net

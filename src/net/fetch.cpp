@@ -2,11 +2,19 @@
 
 #include <fmt/format.h>
 
+#include <cerrno>
+#include <cstring>
 #include <memory>
 #include <utility>
 
 namespace penstock::net {
 namespace {
+
+core::ErrorCode code_of(ClientFault fault, std::string_view failure) {
+  if (fault == ClientFault::kTimeout) return core::ErrorCode::kTimeout;
+  const bool is_refused = failure == std::strerror(ECONNREFUSED) || failure == std::strerror(ENETUNREACH);
+  return fault == ClientFault::kConnect && is_refused ? core::ErrorCode::kRefused : core::ErrorCode::kEnvironment;
+}
 
 // Lives from the call to its last callback; the client keeps it.
 class Fetching final : public ResponseListener {
@@ -38,8 +46,8 @@ class Fetching final : public ResponseListener {
   void on_fault(ClientFault fault, bool) override {
     std::string what = to_string(fault);
     if (!client_->failure().empty()) what += ": " + client_->failure();
-    const auto code = fault == ClientFault::kTimeout ? core::ErrorCode::kTimeout : core::ErrorCode::kEnvironment;
-    end(tl::make_unexpected(core::Error{code, request_.host_field + request_.target, std::move(what), {}}));
+    end(tl::make_unexpected(
+        core::Error{code_of(fault, client_->failure()), request_.host_field + request_.target, std::move(what), {}}));
   }
   void end(core::Result<FetchAnswer> result) {
     const auto self = client_->release(*this);

@@ -46,8 +46,9 @@ struct FetchAnswer {
   [[nodiscard]] std::string_view field(std::string_view name) const;
 };
 
-// Calls `done` once, later, on the loop's thread, with a response of any status, with an environment error, or with a
-// timeout. The call is dropped without `done` if the client is destroyed first.
+// Calls `done` once, later, on the loop's thread, with a response of any status, with an environment error, or because
+// the server refused the connection or did not answer in time. The call is dropped without `done` if the client is
+// destroyed first.
 void fetch(Client& client, FetchRequest request, std::function<void(core::Result<FetchAnswer>)> done);
 
 }  // namespace penstock::net

@@ -46,6 +46,21 @@ class Figures(LiveTest):
         self.assertEqual(page.text("#gateway-next-due"), DASH)
         self.assert_clean(page)
 
+    def test_several_gateways_are_counted_and_one_alone_is_not(self):
+        page = self.show()
+        self.assertTrue(page.run("document.getElementById('gateway-several').hidden"))
+        state = later(self.server.state)
+        state["gateways"] = [{"address": f"10.0.0.{number}:8081", "up": True} for number in (1, 2, 3)]
+        self.server.tell(state)
+        page.wait_for("!document.getElementById('gateway-several').hidden")
+        self.assertEqual(page.text("#gateway-count"), "3")
+        state = later(state)
+        state["gateways"][1]["up"] = False
+        self.server.tell(state)
+        page.wait_for("document.getElementById('gateway-count').dataset.tone === 'over'")
+        self.assertEqual(page.text("#gateway-count"), "2 of 3")
+        self.assert_clean(page)
+
     def test_a_replica_that_changes_its_role_says_where_it_goes(self):
         page = self.show("disaggregated")
         state = later(self.server.state)

@@ -40,6 +40,27 @@ class Manifests(CliTest):
     def test_a_gateway_that_follows_pods(self):
         self.assert_golden("gateway", self.manifests("gateway", GATEWAY, "--namespace", "llm", "--pod-monitor"))
 
+    def test_several_gateways(self):
+        text = self.manifests("gateway", GATEWAY, "--namespace", "llm", "--replicas", "3")
+        self.assert_golden("gateways", text)
+        self.assertNotIn("admit", text)
+
+    def test_what_several_gateways_do_not_share_is_a_comment(self):
+        limits = "Budgets and limits of tenants and classes are those of each pod: 2 pods admit 2 times as much."
+        for text in ("tenants: [{name: shop, key_envs: KEY, tokens_per_minute: 1000}]\n", "tenants: [{name: shop, key_envs: KEY, concurrent: 4}]\n",
+                     "classes: {batch: {tokens_per_minute: 1000}}\n"):
+            self.assertIn(f"# {limits}\n", self.manifests("gateway", text, "--replicas", "2"))
+            self.assertNotIn("# Budgets", self.manifests("gateway", text))
+        ledger = "gateway: {ledger: /var/lib/penstock/usage.sqlite}\n"
+        text = self.manifests("gateway", ledger, "--replicas", "2")
+        self.assertIn("# Each pod has a ledger of its own, which ends with the pod.", text)
+        self.assertNotIn("PersistentVolumeClaim", text)
+        self.assertIn("\nkind: PersistentVolumeClaim\n", self.manifests("gateway", ledger))
+
+    def test_a_planner_of_named_gateways(self):
+        text = self.manifests("planner", PLANNER, "--gateway", "a.llm.svc:8081,b.llm.svc:8081")
+        self.assertIn('- "a.llm.svc:8081,b.llm.svc:8081"\n', text)
+
     def test_a_planner_for_keda(self):
         self.assert_golden("planner-keda", self.manifests("planner", PLANNER, "--namespace", "llm", "--autoscaler", "keda"))
 
@@ -95,14 +116,14 @@ class Manifests(CliTest):
                             (("--namespace", "a_b"), "--namespace: 'a_b' is not a name"),
                             (("--image", "a b"), "--image: 'a b' is not the reference of a container image"),
                             (("--autoscaler", "keda"), "--autoscaler: is no flag of `penstock manifests gateway`"),
-                            (("--replicas", "0"), "--replicas: "),
-                            (("--replicas", "2"), "--replicas: must be 1 for a gateway, is 2, because a planner observes one gateway")):
+                            (("--replicas", "0"), "--replicas: ")):
             self.assert_refused("manifests", "gateway", "g.yaml", *flags, says=says)
         for flags, says in ((("--replicas", "101"), "--replicas: "),
                             (("--autoscaler", "hpa"), "--ca: is missing; name the PEM file"),
                             (("--autoscaler", "hpa", "--ca", "none.pem"), "--ca: none.pem: cannot be opened"),
                             (("--autoscaler", "hpa", "--ca", "g.yaml"), "--ca: g.yaml contains no certificate"),
                             (("--gateway", "http://a/b"), "--gateway: must be HOST:PORT"),
+                            (("--gateway", "a:1,b:2,a:1"), "--gateway: names 'a:1' twice"),
                             (("--autoscaler", "helm"), "must be none, keda or hpa")):
             self.assert_refused("manifests", "planner", "g.yaml", *flags, says=says)
         for words in ((), ("gateway",), ("gateway", "g.yaml", "h.yaml")):

@@ -277,6 +277,10 @@ function showGateway(state) {
     ['batch', record(gateway.queue).batch], ['tokens', record(gateway.queue).tokens], ['deferred', deferred.requests],
     ['sent-spare', deferred.sent_spare_total], ['sent-due', deferred.sent_due_total], ['missed', deferred.missed_total]])
     setText(byId('gateway-' + id), amount(value));
+  const gateways = list(state.gateways).map(record), silent = gateways.filter(each => !each.up);
+  byId('gateway-several').hidden = gateways.length < 2;
+  setText(byId('gateway-count'), silent.length ? `${count(gateways.length - silent.length)} of ${count(gateways.length)}` : count(gateways.length));
+  mark(byId('gateway-count'), 'data-tone', silent.length ? 'over' : null);
   setText(byId('gateway-next-due'), known(deferred.next_due_s) ? age(deferred.next_due_s) : NOTHING);
   for (const row of document.querySelectorAll('.deferral')) row.hidden = !isDeferring(gateway);
   mark(byId('gateway-missed'), 'data-tone', deferred.missed_total > 0 ? 'over' : null);

@@ -1,23 +1,23 @@
-#include "gateway/host_names.h"
+#include "net/host_names.h"
 
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <chrono>
 #include <mutex>
+#include <vector>
 
-#include "logging/log_testing.h"
 #include "net/client_testing.h"
 
-namespace penstock::gateway {
+namespace penstock::net {
 namespace {
 
 using namespace std::chrono_literals;
-using Addresses = net::Resolver::Addresses;
+using Addresses = Resolver::Addresses;
 
 class HostNamesTest : public ::testing::Test {
  protected:
-  static net::Address at(const char* host) { return *net::Address::parse(host, 80); }
+  static Address at(const char* host) { return *Address::parse(host, 80); }
   void answer(Addresses addresses) {
     const std::scoped_lock lock{mutex_};
     answer_ = std::move(addresses);
@@ -33,23 +33,23 @@ class HostNamesTest : public ::testing::Test {
     const auto timer = loop.every(1ms, [&] {
       if (holds()) loop.stop();
     });
-    net::testing::run(loop);
+    testing::run(loop);
     loop.cancel(timer);
   }
   void run_for_look_ups(int count) {
     run_until([this, last = look_ups + count] { return look_ups >= last; });
   }
 
-  net::Loop loop;
-  logging::testing::CapturedLog log;
-  std::atomic<int> look_ups = 0, changes = 0;
+  Loop loop;
+  std::atomic<int> look_ups = 0;
+  std::vector<HostChange> changes;
 
  private:
   std::mutex mutex_;
   Addresses answer_ = core::environment_error("vllm-0", "the name has no address");
 
  protected:
-  HostNames names{loop, 20ms, log, [this] { ++changes; },
+  HostNames names{loop, 20ms, [this](const HostChange& change) { changes.push_back(change); },
                   [this](const std::string&, std::uint16_t) { return look_up(); }};
 };
 
@@ -61,12 +61,13 @@ TEST_F(HostNamesTest, ANameWithoutAnAddressIsLookedUpAgain) {
   EXPECT_TRUE(entry.looked_up);
   EXPECT_TRUE(entry.addresses.empty());
   EXPECT_EQ(entry.failure, "vllm-0: the name has no address");
-  EXPECT_EQ(log.count(logging::Event::kHostUnresolved), 1U) << "once for each cause";
+  ASSERT_EQ(changes.size(), 1U) << "once for each cause";
+  EXPECT_EQ(changes[0].failure, "vllm-0: the name has no address");
   answer(std::vector{at("10.0.0.1")});
   run_until([&] { return !entry.addresses.empty(); });
   EXPECT_EQ(entry.addresses.front(), at("10.0.0.1"));
   EXPECT_EQ(entry.failure, "");
-  EXPECT_EQ(changes, 2);
+  EXPECT_EQ(changes.size(), 2U);
 }
 
 TEST_F(HostNamesTest, ANewAddressReplacesTheFormerOne) {
@@ -76,11 +77,12 @@ TEST_F(HostNamesTest, ANewAddressReplacesTheFormerOne) {
   run_until([&] { return entry.looked_up; });
   answer(std::vector{at("10.0.0.2"), at("10.0.0.1")});
   run_for_look_ups(3);
-  EXPECT_EQ(changes, 1) << "another order is no change";
+  EXPECT_EQ(changes.size(), 1U) << "another order is no change";
   answer(std::vector{at("10.0.0.3")});
-  run_until([&] { return changes == 2; });
+  run_until([&] { return changes.size() == 2; });
   EXPECT_EQ(entry.addresses, std::vector{at("10.0.0.3")});
-  EXPECT_EQ(log.lines(logging::Event::kHostResolved).back(), "host_resolved host=vllm-0 addresses=10.0.0.3:80");
+  EXPECT_EQ(changes.back().host, "vllm-0");
+  EXPECT_EQ(changes.back().addresses, "10.0.0.3:80");
 }
 
 TEST_F(HostNamesTest, AFailedLookUpKeepsTheLastAddresses) {
@@ -97,7 +99,7 @@ TEST_F(HostNamesTest, HostsThatAreNotInTheListAreForgotten) {
   names.follow({"vllm-0", 80});
   names.follow({"vllm-1", 80});
   names.end_list();
-  run_until([&] { return changes == 2; });
+  run_until([&] { return changes.size() == 2; });
   names.follow({"vllm-1", 80});
   names.end_list();
   EXPECT_TRUE(names.follow({"vllm-1", 80}).looked_up);
@@ -105,4 +107,4 @@ TEST_F(HostNamesTest, HostsThatAreNotInTheListAreForgotten) {
 }
 
 }  // namespace
-}  // namespace penstock::gateway
+}  // namespace penstock::net

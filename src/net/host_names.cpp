@@ -1,4 +1,4 @@
-#include "gateway/host_names.h"
+#include "net/host_names.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <chrono>
 
-namespace penstock::gateway {
+namespace penstock::net {
 namespace {
 
 constexpr core::Duration kLookUpStep = std::chrono::milliseconds{100};
@@ -14,11 +14,10 @@ constexpr core::Duration kUnresolvedInterval = std::chrono::seconds{1};
 
 }  // namespace
 
-HostNames::HostNames(net::Loop& loop, core::Duration interval, logging::Log& log, std::function<void()> changed,
-                     net::Resolver::Lookup lookup)
+HostNames::HostNames(Loop& loop, core::Duration interval, std::function<void(const HostChange&)> changed,
+                     Resolver::Lookup lookup)
     : loop_(loop),
       interval_(interval),
-      log_(log),
       changed_(std::move(changed)),
       lookup_(std::move(lookup)),
       timer_(loop_.every(kLookUpStep, [this] { look_up_due(); })) {}
@@ -42,7 +41,7 @@ void HostNames::look_up_due() {
     if (loop_.now() < followed.look_up_at || std::exchange(followed.in_flight, true)) continue;
     Thread& thread = least_busy();
     ++thread.queries;
-    thread.resolver->resolve(host.first, host.second, [this, &thread, host = host](net::Resolver::Addresses addresses) {
+    thread.resolver->resolve(host.first, host.second, [this, &thread, host = host](Resolver::Addresses addresses) {
       --thread.queries;
       take(host, std::move(addresses));
     });
@@ -54,11 +53,11 @@ HostNames::Thread& HostNames::least_busy() {
                                       [](const auto& a, const auto& b) { return a->queries < b->queries; });
   if (least != threads_.end() && ((*least)->queries == 0 || threads_.size() == kThreads)) return **least;
   threads_.push_back(std::make_unique<Thread>());
-  threads_.back()->resolver = std::make_unique<net::Resolver>(loop_, lookup_);
+  threads_.back()->resolver = std::make_unique<Resolver>(loop_, lookup_);
   return *threads_.back();
 }
 
-void HostNames::take(const Host& host, net::Resolver::Addresses addresses) {
+void HostNames::take(const Host& host, Resolver::Addresses addresses) {
   const auto found = hosts_.find(host);
   if (found == hosts_.end()) return;
   Followed& followed = found->second;
@@ -72,18 +71,17 @@ void HostNames::take(const Host& host, net::Resolver::Addresses addresses) {
     return std::is_permutation(entry.addresses.begin(), entry.addresses.end(), addresses->begin(), addresses->end());
   };
   const bool moved = addresses && !same();
-  if (failure_changed && !failure.empty())
-    log_.write(logging::Event::kHostUnresolved, {{"host", host.first}, {"cause", failure}});
+  HostChange change{host.first};
+  if (failure_changed) change.failure = failure;
   if (moved) {
     std::vector<std::string> texts;
-    for (const net::Address& address : *addresses) texts.push_back(address.text());
-    log_.write(logging::Event::kHostResolved,
-               {{"host", host.first}, {"addresses", fmt::format("{}", fmt::join(texts, ","))}});
+    for (const Address& address : *addresses) texts.push_back(address.text());
+    change.addresses = fmt::format("{}", fmt::join(texts, ","));
     entry.addresses = *std::move(addresses);
   }
   const core::Duration pause = entry.addresses.empty() ? std::min(interval_, kUnresolvedInterval) : interval_;
   followed.look_up_at = loop_.now() + pause;
-  if (first || moved || failure_changed) changed_();
+  if (first || moved || failure_changed) changed_(change);
 }
 
-}  // namespace penstock::gateway
+}  // namespace penstock::net

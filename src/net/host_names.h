@@ -1,4 +1,4 @@
-// The addresses of the host names of replicas.
+// The addresses of host names, looked up again and again.
 #pragma once
 
 #include <cstdint>
@@ -10,29 +10,34 @@
 #include <vector>
 
 #include "core/time.h"
-#include "logging/log.h"
 #include "net/address.h"
 #include "net/loop.h"
 #include "net/resolver.h"
 
-namespace penstock::gateway {
+namespace penstock::net {
 
-// Looks names up on threads of its own, again and again, because a replica that restarts elsewhere keeps its name. A
-// name that cannot be resolved any more keeps its last addresses. Logs each failure once, and changes. All calls belong
-// to the loop's thread.
+// What a look-up has changed.
+struct HostChange {
+  std::string host;
+  std::string failure{};    // Why the name cannot be resolved, if that cause is new; empty otherwise.
+  std::string addresses{};  // Its new addresses as text, separated by commas; empty if they are the same.
+};
+
+// Looks names up on threads of its own, again and again, because what restarts elsewhere keeps its name. A name that
+// cannot be resolved any more keeps its last addresses. All calls belong to the loop's thread.
 class HostNames {
  public:
   using Host = std::pair<std::string, std::uint16_t>;  // Name and port.
   struct Entry {
-    std::vector<net::Address> addresses;  // Empty before the first look-up that succeeded.
-    std::string failure;                  // Of the last look-up; empty if it succeeded, or none has ended.
-    bool looked_up = false;               // One has ended.
+    std::vector<Address> addresses;  // Empty before the first look-up that succeeded.
+    std::string failure;             // Of the last look-up; empty if it succeeded, or none has ended.
+    bool looked_up = false;          // One has ended.
   };
 
   // Names with addresses are looked up at the interval, others at least every second. `changed` is called after each
-  // look-up that changed an entry.
-  HostNames(net::Loop& loop, core::Duration interval, logging::Log& log, std::function<void()> changed,
-            net::Resolver::Lookup lookup = net::Address::resolve);
+  // look-up that changed an entry, also if the name can be resolved again to the same addresses.
+  HostNames(Loop& loop, core::Duration interval, std::function<void(const HostChange&)> changed,
+            Resolver::Lookup lookup = Address::resolve);
   ~HostNames();  // Waits for look-ups in progress. No callback follows.
   HostNames(const HostNames&) = delete;
   HostNames& operator=(const HostNames&) = delete;
@@ -52,21 +57,20 @@ class HostNames {
   };
   struct Thread {
     std::uint32_t queries = 0;
-    std::unique_ptr<net::Resolver> resolver;
+    std::unique_ptr<Resolver> resolver;
   };
 
   void look_up_due();
   Thread& least_busy();
-  void take(const Host& host, net::Resolver::Addresses addresses);
+  void take(const Host& host, Resolver::Addresses addresses);
 
-  net::Loop& loop_;
+  Loop& loop_;
   const core::Duration interval_;
-  logging::Log& log_;
-  std::function<void()> changed_;
-  net::Resolver::Lookup lookup_;
+  std::function<void(const HostChange&)> changed_;
+  Resolver::Lookup lookup_;
   std::map<Host, Followed> hosts_;
-  net::Loop::Timer timer_ = 0;
+  Loop::Timer timer_ = 0;
   std::vector<std::unique_ptr<Thread>> threads_;  // Started as they are needed.
 };
 
-}  // namespace penstock::gateway
+}  // namespace penstock::net
