@@ -187,7 +187,8 @@ class NatsTest(unittest.TestCase):
                                 ("kv-events", "kKvRemovedFrame")):
                 nats.publish(f"{prefix}.{topic}", golden(name)[5:])
             seen = worker()
-            return seen and seen["sample"] and seen["sample"]["evictions"]
+            sample = seen and seen["sample"]  # Each topic has a subscription of its own.
+            return sample and sample["evictions"] and sample["kv_usage"] is not None
 
         until("messages of the worker", has_arrived)
         self.assertEqual(worker()["sample"]["kv_usage"], 12 / 4096)

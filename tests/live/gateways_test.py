@@ -19,8 +19,9 @@ def admin_addresses(*gateways):
 
 
 def arrivals(planner):
-    """Requests per second of the last minute, by the newest point."""
-    return json.loads(ask(planner.port, "GET", "/api/points")[2])[-1]["arrivals_per_s"]
+    """Requests per second of the last minute, by the newest point; 0 before the first one."""
+    points = json.loads(ask(planner.port, "GET", "/api/points")[2])
+    return points[-1]["arrivals_per_s"] or 0 if points else 0
 
 
 class GatewaysTest(unittest.TestCase):
