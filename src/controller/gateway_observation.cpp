@@ -30,11 +30,10 @@ net::FetchRequest GatewayObservation::request_for(std::string path) const {
 }
 
 void GatewayObservation::send(net::FetchRequest request, std::function<void(core::Result<net::FetchAnswer>)> done) {
-  ++in_flight_;
-  net::fetch(client_, std::move(request), [this, done = std::move(done)](core::Result<net::FetchAnswer> answer) {
-    --in_flight_;
-    done(std::move(answer));
-  });
+  net::fetch(client_, std::move(request),
+             [alive = std::weak_ptr<int>{alive_}, done = std::move(done)](core::Result<net::FetchAnswer> answer) {
+               if (!alive.expired()) done(std::move(answer));
+             });
 }
 
 // The two requests follow each other on one connection, so that overview and traffic are those of one gateway.

@@ -26,7 +26,8 @@ struct GatewayAccess {
   std::shared_ptr<net::TlsContext> tls;  // Null: plain HTTP.
 };
 
-// The overview and the traffic of the gateway at one address. Lives on one loop, until no request is in flight.
+// The overview and the traffic of the gateway at one address. Lives on one loop. Answers that arrive
+// after its end are dropped.
 class GatewayObservation {
  public:
   class Listener {
@@ -66,7 +67,6 @@ class GatewayObservation {
   [[nodiscard]] const std::string& failure() const;                        // Why not; empty if they could.
   [[nodiscard]] bool refuses() const { return refuses_; }                  // Nothing listens at the address.
   [[nodiscard]] bool reads_overview() const { return overview_in_flight_; }
-  [[nodiscard]] bool is_idle() const { return in_flight_ == 0; }
   // Nothing is open or waits there, and the traffic was read after that was known.
   [[nodiscard]] bool is_drained() const;
 
@@ -84,7 +84,6 @@ class GatewayObservation {
   const net::Address address_;
   Listener& listener_;
   SharedAddress shared_;
-  std::uint32_t in_flight_ = 0;
   bool overview_in_flight_ = false, traffic_in_flight_ = false, prefixes_in_flight_ = false;
   std::optional<GatewayState> state_;
   core::Instant requested_at_, overview_at_;
@@ -93,6 +92,7 @@ class GatewayObservation {
   std::optional<bool> reachable_;  // Empty before the first response.
   std::string overview_failure_, traffic_failure_;
   bool refuses_ = false;
+  std::shared_ptr<int> alive_ = std::make_shared<int>();  // Ends with this object, and requests may outlive it.
 };
 
 }  // namespace penstock::controller

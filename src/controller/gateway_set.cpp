@@ -224,8 +224,7 @@ void GatewaySet::follow_members() {
                           {{"address", member.gateway->address().text()},
                            {"cause", member.gateway->is_drained() ? "nothing is open there" : "it does not answer"}});
   }
-  std::erase_if(members_,
-                [](const Member& each) { return each.has_left && !each.is_listed && each.gateway->is_idle(); });
+  std::erase_if(members_, [](const Member& each) { return each.has_left && !each.is_listed; });
 }
 
 // The last answer of a round stands for all of it.

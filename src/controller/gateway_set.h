@@ -37,7 +37,7 @@ struct GatewaySetOptions {
 // Reads all gateways for as long as it lives. Addresses that names gain are read, too. A gateway that drains, or whose
 // address a name does not have any more, counts until nothing is open there, or until it has not answered for the
 // timeout. A gateway with several addresses counts once. An address at which nothing listens is that of no gateway.
-// Lives on one loop, and until its client is destroyed or the loop has ended.
+// Lives on one loop.
 class GatewaySet final : private GatewayObservation::Listener {
  public:
   struct Callbacks {
