@@ -215,7 +215,7 @@ options::Problems check_flags(const ManifestOptions& flags, const Parsed& parsed
   check("--namespace", flags.in_namespace, deployment::check_dns_label(flags.in_namespace));
   check("--image", flags.image, deployment::check_image(flags.image));
   for (const std::string_view flag : other_flags(program))
-    if (parsed.has(flag)) report(flag, fmt::format("is no flag of `penstock manifests {}`", program));
+    if (parsed.has(flag)) report(flag, fmt::format("is not a flag of `penstock manifests {}`", program));
   if (flags.autoscaler == Autoscaler::kHpa && flags.ca_file.empty())
     report("--ca", "is missing",
            "name the PEM file of the CA that signed tls.crt of the Secret " + flags.name + "-secrets");

@@ -134,12 +134,12 @@ class Engines(CliTest):
                             (("--engine", "tgi"), "must be vllm, sglang or triton"),
                             (("--tokenizer", "a"), "--tokenizer: is of --engine triton"),
                             (("--engine", "triton", "--tokenizer", "a"), "must be the folder of a model repository"),
-                            (("--replicas", "2"), "--replicas: is no flag of `penstock manifests engines`"),
-                            (("--autoscaler", "keda"), "--autoscaler: is no flag of `penstock manifests engines`")):
+                            (("--replicas", "2"), "--replicas: is not a flag of `penstock manifests engines`"),
+                            (("--autoscaler", "keda"), "--autoscaler: is not a flag of `penstock manifests engines`")):
             self.refused(ONE, *flags, says=says)
         self.write("g.yaml", "")
         for program in ("gateway", "planner"):
-            self.assert_refused("manifests", program, "g.yaml", "--engine", "vllm", says=f"--engine: is no flag of `penstock manifests {program}`")
+            self.assert_refused("manifests", program, "g.yaml", "--engine", "vllm", says=f"--engine: is not a flag of `penstock manifests {program}`")
 
     def test_what_no_engine_can_be_is_a_line_with_its_place(self):
         for pools, flags, says in (

@@ -115,7 +115,7 @@ class Manifests(CliTest):
                             (("--name", "a" * 56), "at most 55 characters"),
                             (("--namespace", "a_b"), "--namespace: 'a_b' is not a name"),
                             (("--image", "a b"), "--image: 'a b' is not the reference of a container image"),
-                            (("--autoscaler", "keda"), "--autoscaler: is no flag of `penstock manifests gateway`"),
+                            (("--autoscaler", "keda"), "--autoscaler: is not a flag of `penstock manifests gateway`"),
                             (("--replicas", "0"), "--replicas: ")):
             self.assert_refused("manifests", "gateway", "g.yaml", *flags, says=says)
         for flags, says in ((("--replicas", "101"), "--replicas: "),
