@@ -126,9 +126,8 @@ std::vector<const GatewayObservation*> GatewaySet::counted() const {
 }
 
 // Its gateway counts by another address.
-bool GatewaySet::is_known_elsewhere(const Member& member) const {
-  const auto all = counted();
-  return member.gateway->state() && std::find(all.begin(), all.end(), member.gateway.get()) == all.end();
+bool GatewaySet::is_known_elsewhere(const Member& member, const std::vector<const GatewayObservation*>& counted) {
+  return member.gateway->state() && std::find(counted.begin(), counted.end(), member.gateway.get()) == counted.end();
 }
 
 bool GatewaySet::is_complete() const {
@@ -142,10 +141,11 @@ bool GatewaySet::is_complete() const {
 
 std::optional<core::Instant> GatewaySet::read_at() const {
   if (has_unknown_names_ || has_too_many_ || !unresolved_.empty()) return std::nullopt;
+  const auto all = counted();
   std::optional<core::Instant> oldest, leaving;
   for (const Member& member : members_) {
     if (member.has_left || is_starting(member)) continue;
-    if (is_known_elsewhere(member)) continue;
+    if (is_known_elsewhere(member, all)) continue;
     auto read = member.gateway->read_at();
     if (!read) read = member.joined_at;
     if (!read) return std::nullopt;
@@ -164,13 +164,14 @@ bool GatewaySet::is_awaited() const {
 
 bool GatewaySet::is_up() const {
   if (has_unknown_names_ || has_too_many_ || !unresolved_.empty()) return false;
-  std::optional<bool> all, leaving;
+  const auto all = counted();
+  std::optional<bool> up, leaving;
   for (const Member& member : members_) {
-    if (member.has_left || is_starting(member) || is_known_elsewhere(member)) continue;
-    std::optional<bool>& of = is_leaving(member) ? leaving : all;
+    if (member.has_left || is_starting(member) || is_known_elsewhere(member, all)) continue;
+    std::optional<bool>& of = is_leaving(member) ? leaving : up;
     of = of.value_or(true) && member.gateway->is_up();
   }
-  return all ? *all : leaving.value_or(false);
+  return up ? *up : leaving.value_or(false);
 }
 
 std::string GatewaySet::failure() const {
@@ -188,9 +189,10 @@ std::string GatewaySet::failure() const {
 }
 
 std::vector<GatewaySet::View> GatewaySet::gateways() const {
+  const auto all = counted();
   std::vector<View> views;
   for (const Member& member : members_)
-    if (!member.has_left && !is_starting(member) && !is_known_elsewhere(member))
+    if (!member.has_left && !is_starting(member) && !is_known_elsewhere(member, all))
       views.push_back({member.gateway->address().text(), member.gateway->is_up()});
   return views;
 }
@@ -253,11 +255,12 @@ void GatewaySet::publish() {
 }
 
 void GatewaySet::prefixes_read() {
-  std::vector<const std::vector<GatewayPrefix>*> all;
+  const auto all = counted();
+  std::vector<const std::vector<GatewayPrefix>*> prefixes;
   for (const Member& member : members_)
-    if (!member.has_left && !member.gateway->prefixes().empty() && !is_known_elsewhere(member))
-      all.push_back(&member.gateway->prefixes());
-  callbacks_.prefixes(all.empty() ? std::vector<GatewayPrefix>{} : sum_of(all));
+    if (!member.has_left && !member.gateway->prefixes().empty() && !is_known_elsewhere(member, all))
+      prefixes.push_back(&member.gateway->prefixes());
+  callbacks_.prefixes(prefixes.empty() ? std::vector<GatewayPrefix>{} : sum_of(prefixes));
 }
 
 void GatewaySet::reachable_changed(const GatewayObservation& gateway) {

@@ -96,11 +96,12 @@ class GatewaySet final : private GatewayObservation::Listener {
   void follow_members();
   void publish();
   [[nodiscard]] bool is_complete() const;
-  [[nodiscard]] bool is_known_elsewhere(const Member& member) const;
   [[nodiscard]] static bool is_leaving(const Member& member);
   [[nodiscard]] bool has_ended(const Member& member) const;
   [[nodiscard]] static bool is_starting(const Member& member);
   [[nodiscard]] std::vector<const GatewayObservation*> counted() const;
+  [[nodiscard]] static bool is_known_elsewhere(const Member& member,
+                                               const std::vector<const GatewayObservation*>& counted);
 
   net::Loop& loop_;
   net::Client& client_;
