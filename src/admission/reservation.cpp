@@ -6,7 +6,7 @@
 namespace penstock::admission {
 
 Reservation reserve_worst_case(const ReservationRequest& request) {
-  const double limit = request.max_tokens.value_or(request.max_tokens_default);
+  const double limit = request.max_tokens;
   const auto prompt = static_cast<double>(request.prompt_tokens), answers = static_cast<double>(request.answers);
   const double fits = std::max(0.0, std::floor((request.capacity - prompt) / answers));
   const double lowered = std::min(limit, fits);

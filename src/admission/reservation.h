@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 
 namespace penstock::admission {
 
@@ -15,10 +14,8 @@ struct ReservationRequest {
   std::uint32_t prompt_tokens = 0;       // Estimated.
   std::uint64_t prompt_tokens_most = 0;  // No tokenizer makes more of the prompt.
   std::uint64_t answers = 1;             // Number of prompts times answers to each.
-  // Limit of one answer that the client requested, and the limit that applies to a request without one.
-  std::optional<std::uint32_t> max_tokens;
-  std::uint32_t max_tokens_default = 0;
-  double capacity = 0.0;  // The smallest burst of the budgets that apply.
+  std::uint32_t max_tokens = 0;          // Limit of one answer.
+  double capacity = 0.0;                 // The smallest burst of the budgets that apply.
 };
 
 // The budgets must hold `needed` tokens, and `tokens` are taken from them, which may leave them negative.

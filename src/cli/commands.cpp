@@ -24,6 +24,7 @@ constexpr std::array kCommands{
     Command{"profile",
             "measure a live endpoint, or show an engine model: step times, and the load of a replica within the SLO",
             profile},
+    Command{"size", "compare MIG instances, MPS and whole GPUs for a model and a load, and advise one of them", size},
     Command{"engine", "serve the OpenAI API from the engine model, in real time", serve_engine},
     Command{"gateway", "serve the OpenAI API in front of many replicas", serve_gateway},
     Command{"load", "send requests to an OpenAI-compatible server and measure latency and errors", generate_load},

@@ -35,6 +35,7 @@ struct Command {
 [[nodiscard]] int show_workload(const Arguments& arguments);
 [[nodiscard]] int allocate(const Arguments& arguments);
 [[nodiscard]] int profile(const Arguments& arguments);
+[[nodiscard]] int size(const Arguments& arguments);
 [[nodiscard]] int serve_engine(const Arguments& arguments);
 [[nodiscard]] int serve_gateway(const Arguments& arguments);
 [[nodiscard]] int generate_load(const Arguments& arguments);

@@ -221,6 +221,15 @@ void check_unique(const std::vector<Item>& items, std::string Item::*name, const
                      fmt::format("the {} {} is used twice", kind, quote(items[i].*name)));
 }
 
+// A cap that the context of the same tenant or model makes superfluous.
+void check_caps(const dispatch::TokenCaps& caps, std::uint32_t context, const std::string& path, Reading& reading) {
+  for (const auto& [key, tokens] :
+       {std::pair{"max_prompt_tokens", caps.prompt_tokens}, std::pair{"max_completion_tokens", caps.completion_tokens}})
+    if (context > 0 && tokens >= context)
+      reading.report(fmt::format("{}.{}", path, key), fmt::format("must be below context ({}), is {}", context, tokens),
+                     "prompt and answer together have at most the tokens of context");
+}
+
 }  // namespace
 
 void settle_planner(Configuration& made, Reading& reading) {
@@ -238,10 +247,14 @@ void settle_gateway(Configuration& made, Reading& reading) {
     if (tenant.name == "anonymous") reading.report(path, "the name anonymous is reserved for requests without a key");
     if (tenant.keys.empty() && tenant.key_files.empty() && tenant.key_envs.empty())
       reading.report(path, "needs keys, key_files or key_envs, or no request could be of this tenant");
+    check_caps(tenant.caps, tenant.context_tokens, path, reading);
   }
-  for (std::size_t i = 0; i < setup.options.dispatch.models.size(); ++i)
-    if (!reading.given(fmt::format("models[{}].cached_input_price", i)))
-      setup.options.dispatch.models[i].price.cached_input = setup.options.dispatch.models[i].price.input;
+  for (std::size_t i = 0; i < setup.options.dispatch.models.size(); ++i) {
+    dispatch::Model& model = setup.options.dispatch.models[i];
+    const std::string path = fmt::format("models[{}]", i);
+    if (!reading.given(path + ".cached_input_price")) model.price.cached_input = model.price.input;
+    check_caps(model.caps, model.context_tokens, path, reading);
+  }
   setup.options.dispatch.tenants.assign(setup.tenants.begin(), setup.tenants.end());
   check_unique(setup.options.dispatch.tenants, &dispatch::Tenant::name, "tenants", "name", reading);
   check_unique(setup.options.dispatch.models, &dispatch::Model::name, "models", "name", reading);

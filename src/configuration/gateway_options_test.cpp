@@ -33,9 +33,10 @@ TEST(GatewayOptions, ReadsListsOfSections) {
       "tenants:\n"
       "  - {name: shop, keys: [k1, k2], key_files: f, key_envs: 'A,B', weight: 2, tier: -1, tokens_per_minute: 1000,\n"
       "     burst: 50, over_budget: queue, reserve: expected, concurrent: 3, context: 4096, models: [m, n], class: "
-      "batch, over_context: truncate}\n"
+      "batch, over_context: truncate, max_prompt_tokens: 3000, max_completion_tokens: 500}\n"
       "models:\n"
-      "  - {name: m, input_price: 1, cached_input_price: 0.5, output_price: 2, context: 8192, over_context: truncate}\n"
+      "  - {name: m, input_price: 1, cached_input_price: 0.5, output_price: 2, context: 8192, over_context: truncate,\n"
+      "     max_prompt_tokens: 6000, max_completion_tokens: 700}\n"
       "  - {name: n}\n"
       "slo: {ttft: 1s, segments: [{name: chat, tenant: shop, itl: 20ms}]}\n");
   ASSERT_EQ(settings.discovery.replicas.size(), 1U);
@@ -53,6 +54,8 @@ TEST(GatewayOptions, ReadsListsOfSections) {
   EXPECT_EQ(shop.concurrent, 3U);
   EXPECT_EQ(shop.context_tokens, 4096U);
   EXPECT_EQ(shop.over_context, dispatch::OverContext::kTruncate);
+  EXPECT_EQ(shop.caps.prompt_tokens, 3000U);
+  EXPECT_EQ(shop.caps.completion_tokens, 500U);
   EXPECT_EQ(shop.models, (std::vector<std::string>{"m", "n"}));
   EXPECT_EQ(shop.traffic_class, admission::Class::kBatch);
   ASSERT_EQ(settings.options.dispatch.models.size(), 2U);
@@ -60,6 +63,9 @@ TEST(GatewayOptions, ReadsListsOfSections) {
   EXPECT_EQ(settings.options.dispatch.models[0].context_tokens, 8192U);
   EXPECT_EQ(settings.options.dispatch.models[0].over_context, dispatch::OverContext::kTruncate);
   EXPECT_EQ(settings.options.dispatch.models[1].over_context, dispatch::OverContext::kReject);
+  EXPECT_EQ(settings.options.dispatch.models[0].caps.prompt_tokens, 6000U);
+  EXPECT_EQ(settings.options.dispatch.models[0].caps.completion_tokens, 700U);
+  EXPECT_EQ(settings.options.dispatch.models[1].caps.prompt_tokens, 0U);
   ASSERT_EQ(settings.options.dispatch.slo.segments.size(), 1U);
   EXPECT_EQ(settings.options.dispatch.slo.segments[0].target.ttft, core::Duration{1s})
       << "what a segment does not say is the general target's";
@@ -94,7 +100,8 @@ TEST(GatewayOptions, ReportsAllFaultsOfAFileAtOnceWithTheirPlaces) {
       "p.yaml:2:32: tenants[0].wieght: unknown key; did you mean weight?\n"
       "p.yaml:2:44: tenants[1]: needs the key name\n"
       "p.yaml:2:58: tenants[2]: must be a section, is '7'; its keys are name, keys, key_files, key_envs, weight, tier, "
-      "tokens_per_minute, burst, over_budget, reserve, concurrent, context, over_context, models, class, overload, "
+      "tokens_per_minute, burst, over_budget, reserve, concurrent, context, max_prompt_tokens, max_completion_tokens, "
+      "over_context, models, class, overload, "
       "priority, "
       "isolation or "
       "operator\n"
@@ -106,6 +113,19 @@ TEST(GatewayOptions, AWrongPolicyForLongPromptsNamesItsPlace) {
   EXPECT_EQ(problems("models: [{name: m, over_context: cut}]\ntenants: [{name: a, keys: [k], over_context: 1}]\n"),
             "p.yaml:1:34: models[0].over_context: must be reject or truncate, is 'cut'\n"
             "p.yaml:2:46: tenants[0].over_context: must be reject or truncate, is '1'\n");
+}
+
+TEST(GatewayOptions, ACapThatTheContextMakesSuperfluousNamesItsPlace) {
+  EXPECT_EQ(
+      problems("models: [{name: m, context: 8192, max_prompt_tokens: 8192}]\n"),
+      "p.yaml:1:54: models[0].max_prompt_tokens: must be below context (8192), is 8192; prompt and answer together "
+      "have at most the tokens of context\n");
+  EXPECT_EQ(problems("tenants: [{name: a, keys: [k], max_completion_tokens: 5000, context: 4096}]\n"),
+            "p.yaml:1:55: tenants[0].max_completion_tokens: must be below context (4096), is 5000; prompt and answer "
+            "together have at most the tokens of context\n");
+  EXPECT_EQ(problems("models: [{name: m, max_prompt_tokens: 0}]\n"),
+            "p.yaml:1:39: models[0].max_prompt_tokens: must be from 1 to 100000000, is '0'\n");
+  EXPECT_EQ(problems("models: [{name: m, context: 8192, max_prompt_tokens: 8000, max_completion_tokens: 8000}]\n"), "");
 }
 
 TEST(GatewayOptions, FaultsOfFlagsNameTheFlag) {

@@ -349,6 +349,19 @@ void add_admission(Table& table, GatewaySetup& setup) {
   table.renamed("gateway.admission.clamp_to", "write classes.interactive.degrade_to and classes.batch.degrade_to");
 }
 
+constexpr std::uint32_t kCapMax = 100'000'000;
+
+void add_caps(Table& table, dispatch::TokenCaps& caps) {
+  table
+      .add({"max_prompt_tokens", "", "most tokens of one prompt; over_context says what happens to a longer one"},
+           count(caps.prompt_tokens, 1, kCapMax))
+      .by_default("no limit");
+  table
+      .add({"max_completion_tokens", "", "most tokens of one answer; a larger max_tokens is lowered to it"},
+           count(caps.completion_tokens, 1, kCapMax))
+      .by_default("no limit");
+}
+
 void add_tenant(Table& table, TenantOptions& tenant) {
   using admission::OverloadAction;
   table.add({"name", "", "name of the tenant in ledger and metrics"}, text(tenant.name)).required();
@@ -372,9 +385,10 @@ void add_tenant(Table& table, TenantOptions& tenant) {
   table.add({"concurrent", "", "requests at once; 0 is no limit"}, count(tenant.concurrent, 0, 1'000'000));
   table.add({"context", "", "most tokens of prompt and output together"}, count(tenant.context_tokens, 1, 100'000'000))
       .by_default("limit of the model");
+  add_caps(table, tenant.caps);
   table
       .add({"over_context", "",
-            "what happens to a prompt that exceeds the context: reject, or truncate (drop its oldest part)"},
+            "what happens to a prompt above context or max_prompt_tokens: reject, or truncate (drop its oldest part)"},
            choice(tenant.over_context, {dispatch::OverContext::kReject, dispatch::OverContext::kTruncate}))
       .by_default("that of the model");
   table.add({"models", "", "models that it may use"}, names(tenant.models)).by_default("all");
@@ -415,8 +429,9 @@ void add_model(Table& table, dispatch::Model& model) {
       .add({"context", "", "most tokens of prompt and output together, if that is below the limit of its replicas"},
            count(model.context_tokens, 1, 100'000'000))
       .by_default("limit of its replicas");
+  add_caps(table, model.caps);
   table.add({"over_context", "",
-             "what happens to a prompt that exceeds the context: reject, or truncate (drop its oldest part)"},
+             "what happens to a prompt above context or max_prompt_tokens: reject, or truncate (drop its oldest part)"},
             choice(model.over_context, {dispatch::OverContext::kReject, dispatch::OverContext::kTruncate}));
 }
 

@@ -38,13 +38,23 @@ core::Duration longest_refill_time(const DispatchOptions& options) {
   return longest;
 }
 
-admission::TokenEstimator::Request estimator_request(const RequestInfo& info, std::string_view tenant) {
+// The request as its engine gets it: no answer is longer than the cap.
+RequestInfo capped(RequestInfo info, const TokenCaps& caps) {
+  info.max_tokens_capped = caps.completion_tokens > 0 && info.max_tokens > caps.completion_tokens;
+  if (info.max_tokens_capped) info.max_tokens = caps.completion_tokens;
+  return info;
+}
+
+admission::TokenEstimator::Request estimator_request(const RequestInfo& info, std::string_view tenant,
+                                                     const TokenCaps& caps) {
+  std::optional<std::uint32_t> max_tokens = info.max_tokens;
+  if (!max_tokens && caps.completion_tokens > 0) max_tokens = caps.completion_tokens;
   return {info.model,
           tenant,
           admission::to_string(info.traffic_class),
           info.text_bytes,
           info.prompt_tokens_given,
-          limit_of(info.answers, info.max_tokens),
+          limit_of(info.answers, max_tokens),
           info.text_kind,
           info.media_tokens};
 }
@@ -81,7 +91,8 @@ void describe(ActiveRequest& request, const RequestInfo& info, const admission::
   request.truncated_prompt_tokens = truncated_tokens(info, estimate);
   request.answers = info.answers;
   request.max_tokens = info.max_tokens;
-  request.writes_max_tokens = info.writes_max_tokens;
+  request.lowered = info.max_tokens_capped;
+  request.writes_max_tokens = info.writes_max_tokens || info.max_tokens_capped;
   request.affinity = info.affinity;
   request.stream = info.stream;
   request.splits = info.splits;
@@ -147,11 +158,14 @@ Dispatcher::~Dispatcher() { ledger_.write_open(requests_, core::kNever); }
 
 // ---- the life of a request ------------------------------------------------------------------------------------------
 
-ArrivalResult Dispatcher::arrive(const RequestInfo& info, GrantListener& listener, core::Instant now) {
-  const auto model = info.model_number ? info.model_number : replicas_.model_number(info.model);
-  const auto estimate = admission_.estimator().estimate(estimator_request(info, options_.tenants[info.tenant].name));
-  const RequestCheck check{options_.tenants[info.tenant], replicas_.context_tokens_of(model), models_complete_,
-                           model ? replicas_.model(*model).over_context : OverContext::kReject};
+ArrivalResult Dispatcher::arrive(const RequestInfo& received, GrantListener& listener, core::Instant now) {
+  const auto model = received.model_number ? received.model_number : replicas_.model_number(received.model);
+  const Tenant& tenant = options_.tenants[received.tenant];
+  const TokenCaps caps = model ? tighter(tenant.caps, replicas_.model(*model).caps) : tenant.caps;
+  const RequestInfo info = capped(received, caps);
+  const auto estimate = admission_.estimator().estimate(estimator_request(info, tenant.name, caps));
+  const RequestCheck check{tenant, replicas_.context_tokens_of(model), models_complete_,
+                           model ? replicas_.model(*model).over_context : OverContext::kReject, caps.prompt_tokens};
   ArrivalResult result = check.result(info, estimate);
   if (result.refusal) result.refusal = refuse(info, *std::move(result.refusal));
   if (result.refusal || result.count_prompt || result.prompt_excess) return result;

@@ -39,7 +39,7 @@ class Dispatcher {
 
   // The refusal of any request of the tenant that arrives now, if a limit of the tenant is used up. It is counted.
   [[nodiscard]] std::optional<Refusal> early_refusal(std::uint32_t tenant, core::Instant now);
-  [[nodiscard]] ArrivalResult arrive(const RequestInfo& info, GrantListener& listener, core::Instant now);
+  [[nodiscard]] ArrivalResult arrive(const RequestInfo& received, GrantListener& listener, core::Instant now);
   void attempt_ended(Ticket ticket, Attempt attempt, core::Instant now);
   // A replica other than those that failed the request. None: there is none, or retries are used up.
   [[nodiscard]] std::optional<Grant> route_again(Ticket ticket, core::Instant now);

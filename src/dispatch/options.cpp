@@ -25,6 +25,13 @@ DispatchOptions unlimited_options() {
   return options;
 }
 
+TokenCaps tighter(const TokenCaps& one, const TokenCaps& other) {
+  const auto smaller = [](std::uint32_t a, std::uint32_t b) {
+    return a == 0 || b == 0 ? std::max(a, b) : std::min(a, b);
+  };
+  return {smaller(one.prompt_tokens, other.prompt_tokens), smaller(one.completion_tokens, other.completion_tokens)};
+}
+
 const Model* model_of(const DispatchOptions& options, std::string_view name) {
   const auto found = std::find_if(options.models.begin(), options.models.end(),
                                   [&](const Model& model) { return model.name == name; });

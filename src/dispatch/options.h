@@ -23,12 +23,19 @@ namespace penstock::dispatch {
 
 enum class OverBudget : std::uint8_t { kReject, kQueue };
 
-// What happens to a prompt that exceeds the context of its model or tenant.
+// What happens to a prompt that exceeds the context or the cap of its model or tenant.
 enum class OverContext : std::uint8_t { kReject, kTruncate };
 
 [[nodiscard]] constexpr const char* to_string(OverContext policy) {
   return policy == OverContext::kTruncate ? "truncate" : "reject";
 }
+
+// Limits of each prompt and of each answer apart; 0: no limit.
+struct TokenCaps {
+  std::uint32_t prompt_tokens = 0, completion_tokens = 0;
+};
+// The smaller limit of each.
+[[nodiscard]] TokenCaps tighter(const TokenCaps& one, const TokenCaps& other);
 
 // Whether a prefix cache may be shared between tenants.
 enum class Isolation : std::uint8_t { kNone, kTenant };
@@ -46,6 +53,7 @@ struct Tenant {
   admission::Reserve reserve = admission::Reserve::kWorst;
   std::uint32_t concurrent = 0;             // 0: no limit.
   std::uint32_t context_tokens = 0;         // 0: the model's limit applies.
+  TokenCaps caps;                           // Those of the model apply, too.
   std::optional<OverContext> over_context;  // Empty: that of the model.
   std::vector<std::string> models;          // Empty: all models.
   bool removed = false;  // No request of it arrives any more; those that are open end with these limits.
@@ -62,6 +70,7 @@ struct Model {
   ledger::Price price;
   std::uint32_t context_tokens = 0;  // Of prompt and answer together; 0: what its replicas report.
   OverContext over_context = OverContext::kReject;
+  TokenCaps caps{};
 };
 
 // What happens to a deferred request whose deadline is so near that it must go now.

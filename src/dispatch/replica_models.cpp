@@ -37,7 +37,8 @@ bool ReplicaSet::is_idle(std::uint32_t pool) const {
 std::vector<ModelListing> ReplicaSet::models() const {
   std::vector<ModelListing> all;
   for (const auto& [name, number] : model_numbers_)
-    if (models_[number].stays_known || models_[number].listed) all.push_back({name, context_tokens(number)});
+    if (models_[number].stays_known || models_[number].listed)
+      all.push_back({name, context_tokens(number), models_[number].settings.caps});
   return all;
 }
 

@@ -42,6 +42,7 @@ struct PrefixHolder {
 struct ModelListing {
   std::string name;
   std::uint32_t context_tokens = 0;  // Of prompt and answer together.
+  TokenCaps caps{};
 };
 
 // A group contains the replicas of one model with one role, and of one pool where the options have rules for pools; a

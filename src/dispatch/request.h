@@ -43,6 +43,7 @@ struct RequestInfo {
   std::optional<std::uint32_t> max_tokens;          // Of each answer; 0 if the endpoint generates none.
   std::optional<std::uint32_t> max_tokens_default;  // What the API defines for a request without one.
   bool writes_max_tokens = false;  // The request must go to the replica with max_tokens written into it.
+  bool max_tokens_capped = false;  // A cap of the dispatcher's options has lowered max_tokens.
   bool stream = false;             // The caller observes the first token and reports it.
   bool splits = true;              // A prefill and a decode replica may share the request.
   bool cuts_prompt = false;        // The engine may leave out a part of the text, for example tools.

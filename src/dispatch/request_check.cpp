@@ -25,6 +25,14 @@ Refusal too_long(const RequestInfo& info, const char* about, std::uint64_t promp
       0, false};
 }
 
+Refusal above_cap(const RequestInfo& info, std::uint64_t prompt, std::uint32_t cap) {
+  return {RefusalReason::kContextLengthExceeded,
+          fmt::format("the prompt has {}{} tokens{}, the limit (max_prompt_tokens) is {}; shorten the prompt",
+                      info.prompt_tokens_given > 0 && info.prompts == 1 ? "" : "about ", prompt,
+                      info.untruncated_prompt_tokens > 0 ? " after truncation" : "", cap),
+          0, false};
+}
+
 }  // namespace
 
 ArrivalResult RequestCheck::result(const RequestInfo& info, const admission::TokenEstimate& estimate) const {
@@ -55,6 +63,7 @@ std::optional<Refusal> RequestCheck::objection(const RequestInfo& info,
   const std::uint64_t expected = estimate.prompt_tokens / info.prompts;
   if (tenant.context_tokens > 0 && expected + info.max_tokens.value_or(0) > tenant.context_tokens)
     return too_long(info, "about", expected, tenant.context_tokens);
+  if (prompt_cap > 0 && expected > prompt_cap) return above_cap(info, expected, prompt_cap);
   return std::nullopt;
 }
 
@@ -62,12 +71,18 @@ bool RequestCheck::needs_count(const RequestInfo& info, const admission::TokenEs
   if (!context_tokens || !may_use(tenant, info.model) || info.prompts != 1) return false;
   if (info.prompt_tokens_given > 0 || info.media_tokens > 0) return false;
   const std::uint64_t answer = info.max_tokens.value_or(0);
-  if (admission::prompt_tokens_least(info.text_bytes) + answer > *context_tokens) return false;
-  return most_expected(estimate) + info.template_tokens + answer > limit();
+  const std::uint64_t least = admission::prompt_tokens_least(info.text_bytes);
+  if (least + answer > *context_tokens || (prompt_cap > 0 && least > prompt_cap)) return false;
+  return most_expected(estimate) + info.template_tokens > room_beside(answer);
 }
 
 std::uint64_t RequestCheck::limit() const {
   return tenant.context_tokens > 0 ? std::min(*context_tokens, tenant.context_tokens) : *context_tokens;
+}
+
+std::uint64_t RequestCheck::room_beside(std::uint64_t answer) const {
+  const std::uint64_t room = limit() - std::min(limit(), answer);
+  return prompt_cap > 0 ? std::min<std::uint64_t>(room, prompt_cap) : room;
 }
 
 std::optional<core::PromptExcess> RequestCheck::excess(const RequestInfo& info,
@@ -77,8 +92,8 @@ std::optional<core::PromptExcess> RequestCheck::excess(const RequestInfo& info,
     return std::nullopt;
   const std::uint64_t answer = info.max_tokens.value_or(info.max_tokens_default.value_or(0));
   const std::uint64_t expected = estimate.prompt_tokens;
-  if (expected + answer <= limit() || answer >= limit()) return std::nullopt;
-  const std::uint64_t room = limit() - answer;
+  const std::uint64_t room = room_beside(answer);
+  if (room == 0 || expected <= room) return std::nullopt;
   const auto text_bytes = static_cast<double>(std::max<std::size_t>(1, info.text_bytes));
   core::PromptExcess found;
   if (info.prompt_was_counted && info.prompt_tokens_given > 0) {

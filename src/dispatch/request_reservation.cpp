@@ -14,27 +14,50 @@ std::uint32_t context_left(std::uint32_t context_tokens, std::uint64_t prompt_to
   return static_cast<std::uint32_t>(std::max(kLeast, context_tokens - std::min<std::uint64_t>(context_tokens, prompt)));
 }
 
+std::uint32_t context_of(const ActiveRequest& request, const Tenant& tenant, const ReplicaSet& replicas) {
+  const std::uint32_t context = replicas.context_tokens(request.model);
+  return tenant.context_tokens > 0 ? std::min(context, tenant.context_tokens) : context;
+}
+
+// Writes max_tokens into a request without it, if a reservation or the cap of its answers (0: none) needs that.
+void limit_answers(ActiveRequest& request, const RequestInfo& info, const DispatchOptions& options,
+                   std::uint32_t context_tokens, std::uint32_t cap, bool reserves_worst) {
+  const std::uint32_t usual =
+      info.max_tokens_default.value_or(reserves_worst ? options.max_tokens_default : UINT32_MAX);
+  const bool caps_answers = cap > 0 && cap < usual;
+  if (!reserves_worst && !caps_answers) return;
+  // A counted prompt needs no margin.
+  const std::uint64_t prompt = request.estimate.prompt_tokens / info.prompts;
+  const std::uint32_t left = info.prompt_was_counted && info.prompt_tokens_given > 0
+                                 ? static_cast<std::uint32_t>(std::max<std::uint64_t>(
+                                       1, context_tokens - std::min<std::uint64_t>(context_tokens, prompt)))
+                                 : context_left(context_tokens, prompt);
+  request.max_tokens = std::min({usual, left, caps_answers ? cap : usual});
+  request.lowered = caps_answers && cap <= left;
+  request.writes_max_tokens = true;
+  request.estimate.output_tokens = std::min(request.estimate.output_tokens, *request.output_tokens_most());
+}
+
 }  // namespace
 
 void reserve(ActiveRequest& request, const RequestInfo& info, const DispatchOptions& options,
              const ReplicaSet& replicas, double capacity) {
-  request.claim = {request.estimate.total(), request.estimate.total()};
   const Tenant& tenant = options.tenants[request.tenant];
+  const bool worst = !std::isinf(capacity) && tenant.reserve == admission::Reserve::kWorst;
+  const std::uint32_t cap = tighter(tenant.caps, replicas.model(request.model).caps).completion_tokens;
+  if (!info.max_tokens) limit_answers(request, info, options, context_of(request, tenant, replicas), cap, worst);
+  request.claim = {request.estimate.total(), request.estimate.total()};
+  if (!worst) return;
   admission::ReservationRequest wanted;
   wanted.capacity = capacity;
-  if (std::isinf(wanted.capacity) || tenant.reserve == admission::Reserve::kExpected) return;
-  std::uint32_t context = replicas.context_tokens(request.model);
-  if (tenant.context_tokens > 0) context = std::min(context, tenant.context_tokens);
   wanted.prompt_tokens = request.estimate.prompt_tokens;
   wanted.prompt_tokens_most = request.prompt_tokens_most;
   wanted.answers = info.answers;
-  wanted.max_tokens = info.max_tokens;
-  wanted.max_tokens_default = std::min(info.max_tokens_default.value_or(options.max_tokens_default),
-                                       context_left(context, wanted.prompt_tokens / info.prompts));
+  wanted.max_tokens = *request.max_tokens;
   const admission::Reservation made = admission::reserve_worst_case(wanted);
   request.claim = made.claim;
-  request.lowered = info.max_tokens && made.max_tokens < *info.max_tokens;
-  request.writes_max_tokens = info.writes_max_tokens || request.lowered || !info.max_tokens;
+  request.lowered = request.lowered || (info.max_tokens && made.max_tokens < *info.max_tokens);
+  request.writes_max_tokens = request.writes_max_tokens || request.lowered;
   request.max_tokens = made.max_tokens;
   request.estimate.output_tokens = std::min(request.estimate.output_tokens, *request.output_tokens_most());
 }

@@ -94,5 +94,7 @@ class Roofline final : public StepTimeModel {
 // and bf16_tflops. Defaults: tp 1, pp 1, bf16 or the precision of the config.json, vllm, and the calibrated values of
 // that backend. Errors name the setting and the valid values, or weights that do not fit the GPUs.
 [[nodiscard]] core::Result<Roofline> parse_roofline(std::string_view text);
+// The same, but the weights need not fit the GPUs.
+[[nodiscard]] core::Result<Roofline> parse_roofline_of_any_memory(std::string_view text);
 
 }  // namespace penstock::engine

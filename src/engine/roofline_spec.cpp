@@ -245,7 +245,7 @@ core::Result<std::vector<Setting>> settings_of(std::string_view text) {
 
 }  // namespace
 
-core::Result<Roofline> parse_roofline(std::string_view text) {
+core::Result<Roofline> parse_roofline_of_any_memory(std::string_view text) {
   const auto first = text.find(',');
   if (first == std::string_view::npos) return invalid_input(kWhere, "needs a model and a GPU", kForm);
   const auto second = std::min(text.find(',', first + 1), text.size());
@@ -264,7 +264,13 @@ core::Result<Roofline> parse_roofline(std::string_view text) {
   for (const Setting& setting : *settings)
     if (const Override* each = override_of(setting.key))
       if (auto applied = apply(efficiency, *each, setting.value); !applied) return tl::make_unexpected(applied.error());
+  return Roofline{spec, efficiency};
+}
 
+core::Result<Roofline> parse_roofline(std::string_view text) {
+  auto made = parse_roofline_of_any_memory(text);
+  if (!made) return made;
+  const RooflineSpec& spec = made->spec();
   const KvMemory memory = kv_memory(spec, {});
   if (memory.tokens < 1.0) {
     const double usable = spec.memory_utilization * memory.total_gib;
@@ -279,7 +285,7 @@ core::Result<Roofline> parse_roofline(std::string_view text) {
         weights_fit ? "raise tp, lower the precision, raise gpu_memory_utilization, or give overhead_gib from a log"
                     : "raise tp or lower the precision");
   }
-  return Roofline{spec, efficiency};
+  return made;
 }
 
 }  // namespace penstock::engine

@@ -143,10 +143,13 @@ TEST(Gateway, ListsTheModelsAndLimitsOfAKey) {
   GatewayOptions options = with_tenants();
   options.dispatch.tenants[0].models = {"other"};
   options.dispatch.tenants[1].context_tokens = 4096;
+  options.dispatch.tenants[1].caps = {3000, 0};
+  options.dispatch.models[0].caps = {3500, 500};
   TestGateway gateway{{spec_of(replica, "r1")}, std::move(options)};
   EXPECT_EQ(get_models(gateway, "Authorization: Bearer sk-shop\r\n"), R"({"object":"list","data":[]})");
   EXPECT_NE(get_models(gateway, "Authorization: Bearer sk-search\r\n").find(R"("id":"m")"), std::string::npos);
-  EXPECT_NE(get_models(gateway, "Authorization: Bearer sk-search\r\n").find(R"("max_model_len":4096)"),
+  EXPECT_NE(get_models(gateway, "Authorization: Bearer sk-search\r\n")
+                .find(R"("max_model_len":4096,"max_prompt_tokens":3000,"max_completion_tokens":500}]})"),
             std::string::npos);
 }
 

@@ -209,7 +209,13 @@ void Worker::answer_models(net::Exchange& exchange, std::optional<std::string_vi
     const std::uint32_t limit =
         tenant.context_tokens > 0 ? std::min(model.context_tokens, tenant.context_tokens) : model.context_tokens;
     fmt::format_to(std::back_inserter(entries),
-                   R"(,"object":"model","created":0,"owned_by":"penstock","max_model_len":{}}})", limit);
+                   R"(,"object":"model","created":0,"owned_by":"penstock","max_model_len":{})", limit);
+    const dispatch::TokenCaps caps = dispatch::tighter(tenant.caps, model.caps);
+    if (caps.prompt_tokens > 0)
+      fmt::format_to(std::back_inserter(entries), R"(,"max_prompt_tokens":{})", caps.prompt_tokens);
+    if (caps.completion_tokens > 0)
+      fmt::format_to(std::back_inserter(entries), R"(,"max_completion_tokens":{})", caps.completion_tokens);
+    entries += '}';
   }
   if (name && entries.empty() && dispatch::may_use(tenant, *name) && !context_.dispatcher.models_complete())
     return refuse_at_once(exchange, make_refusal(dispatch::not_known_yet(*name)));

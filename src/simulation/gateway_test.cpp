@@ -153,5 +153,30 @@ TEST(SimulatedGateway, ATruncatedPromptIsComputedAndChargedInPart) {
   EXPECT_GT(tenant(truncated, "all").prompt_tokens, tenant(rejected, "all").prompt_tokens);
 }
 
+TEST(SimulatedGateway, CapsShortenPromptsAndAnswersApart) {
+  RunOptions run_options = live(2);
+  run_options.dispatch.emplace();
+  run_options.dispatch->tenants.resize(1);
+  run_options.dispatch->tenants[0].name = "all";
+  run_options.dispatch->tenants[0].caps = {300, 0};
+  run_options.dispatch->tenants[0].over_context = dispatch::OverContext::kTruncate;
+  run_options.dispatch->models.push_back({"model", {1.0, 0.5, 2.0}});
+  run_options.dispatch->models[0].caps = {0, 40};
+  workload::Workload made = random_workload(400, 5.0);
+  made.tenants = {"all"};
+  std::uint64_t prompt_tokens = 0, output_tokens = 0, longer = 0;
+  for (workload::Request& request : made.requests) {
+    request.tenant = 0;
+    prompt_tokens += std::min(request.input_tokens, 300U);
+    output_tokens += std::min(request.output_tokens, 40U);
+    longer += request.input_tokens > 300 ? 1 : 0;
+  }
+  const auto result = run_ok(made, run_options);
+  EXPECT_EQ(result.completed, 400U);
+  EXPECT_EQ(result.truncated_prompts, longer);
+  EXPECT_EQ(tenant(result, "all").prompt_tokens, prompt_tokens);
+  EXPECT_EQ(tenant(result, "all").output_tokens, output_tokens);
+}
+
 }  // namespace
 }  // namespace penstock::simulation

@@ -1,0 +1,136 @@
+// `penstock size`: whether a MIG instance, MPS or whole GPUs fit a model and a load, and how many replicas it needs.
+#include "capacity/sizing.h"
+
+#include <string_view>
+
+#include "cli/arguments.h"
+#include "cli/commands.h"
+#include "cli/console.h"
+#include "cli/size_page.h"
+#include "configuration/configuration.h"
+#include "options/values.h"
+#include "report/write_file.h"
+
+namespace penstock::cli {
+namespace {
+
+constexpr std::uint64_t kSizeTokensMax = 10'000'000;
+constexpr std::string_view kRooflinePrefix = "roofline:";
+
+struct SizeOptions {
+  std::string engine;
+  double rate = 1.0;
+  std::uint64_t input = 2000, output = 200;
+  double cached = 0.0;
+  std::uint64_t longest = 0;
+  simulation::RunOptions run;  // Of which only the SLO is read.
+  std::uint32_t max_sequences = 256, max_batched_tokens = 8192;
+  double utilisation = 0.75;
+  std::uint32_t min_replicas = 1;
+  bool isolated = false;
+  std::string json;
+};
+
+options::Table size_table(SizeOptions& made) {
+  using options::boolean, options::count, options::number, options::share, options::text;
+  options::Table table;
+  table.group("Engine");
+  table
+      .add({"", "--engine",
+            "roofline:MODEL,GPU[,SETTING=VALUE]…, as in docs/step-time.md, without tp, pp and attention_ranks"},
+           text(made.engine))
+      .placeholder("ROOFLINE");
+  table.add({"", "--max-sequences", "sequences that run at once"}, count(made.max_sequences, 1, 65'536));
+  table.add({"", "--max-batched-tokens", "token budget of one iteration"},
+            count(made.max_batched_tokens, 1, 16'777'216));
+  table.group("Load");
+  table.add({"", "--rate", "requests/s"}, number(made.rate, 0.0, 1e6));
+  table.add({"", "--input", "prompt tokens of a request, on average"}, count(made.input, 1, kSizeTokensMax))
+      .placeholder("TOKENS");
+  table.add({"", "--output", "output tokens of a request, on average"}, count(made.output, 1, kSizeTokensMax))
+      .placeholder("TOKENS");
+  table.add({"", "--cached", "share of the prompt tokens that are found in the cache"}, share(made.cached));
+  table
+      .add({"", "--longest", "prompt and output tokens of the longest request, which the KV cache must hold"},
+           count(made.longest, 1, kSizeTokensMax))
+      .placeholder("TOKENS")
+      .by_default("input and output");
+  configuration::add_slo(table, made.run);
+  table.group("Fleet");
+  table.add({"", "--utilisation", "share of the capacity of the replicas that the load may use"},
+            share(made.utilisation));
+  table.add({"", "--min-replicas", "fewest replicas"}, count(made.min_replicas, 1, 10'000));
+  table
+      .add({"", "--isolated", "engines that share a GPU must not slow each other down: no MPS"}, boolean(made.isolated))
+      .implies("true");
+  table.group("Output");
+  table.add({"", "--json", "write the choices to this file"}, text(made.json)).placeholder("FILE");
+  return table;
+}
+
+Usage size_usage(const options::Table& table) {
+  Usage usage;
+  usage.command = "size";
+  usage.summary =
+      "Compares the ways to run replicas of a model for a load: MIG instances, engines that share a GPU by MPS, and\n"
+      "whole GPUs with tensor parallelism. Shows what fits, what one replica serves within the SLO, how many replicas "
+      "the\n"
+      "load needs, and which way needs the least of a GPU.";
+  usage.flags = flags_of(table);
+  usage.notes =
+      "Examples:\n"
+      "  penstock size --engine roofline:llama-3.1-8b,h100 --rate 1 --input 1500 --output 200 --slo ttft=1s,itl=50ms\n"
+      "  penstock size --engine roofline:llama-3.1-70b,h100,precision=fp8 --rate 8 --json -\n"
+      "  penstock size --engine roofline:./config.json,h200 --rate 2 --isolated\n";
+  return usage;
+}
+
+core::Result<capacity::SizingRequest> make_sizing(const SizeOptions& made) {
+  if (made.cached >= 1.0) return core::invalid_input("--cached", "must be below 1", "one token at least is computed");
+  if (made.utilisation <= 0.0) return core::invalid_input("--utilisation", "must be above 0");
+  if (made.engine.empty()) return core::invalid_input("--engine", "is missing", "write roofline:MODEL,GPU");
+  if (!std::string_view{made.engine}.starts_with(kRooflinePrefix))
+    return core::invalid_input("--engine", "must be a roofline",
+                               "other step-time models do not say what their GPU is; write roofline:MODEL,GPU");
+  const auto model = engine::parse_roofline_of_any_memory(made.engine.substr(kRooflinePrefix.size()));
+  if (!model) return tl::make_unexpected(model.error());
+  if (model->spec().gpus() != 1 || model->spec().attention_ranks != 1)
+    return core::invalid_input("--engine", "must not have tp, pp or attention_ranks",
+                               "leave them out: 1 to 8 GPUs are compared");
+  capacity::SizingRequest request;
+  request.engine = model->spec();
+  request.efficiency = model->efficiency();
+  request.requests_per_s = made.rate;
+  request.traffic = {static_cast<double>(made.input), static_cast<double>(made.output), made.cached};
+  request.longest_request = made.longest > 0 ? made.longest : made.input + made.output;
+  if (request.longest_request < made.input + made.output)
+    return core::invalid_input("--longest", "must be at least the tokens of --input and --output");
+  request.max_sequences = made.max_sequences;
+  request.max_batched_tokens = made.max_batched_tokens;
+  request.slo = made.run.slo;
+  request.utilisation = made.utilisation;
+  request.min_replicas = made.min_replicas;
+  request.isolated = made.isolated;
+  return request;
+}
+
+}  // namespace
+
+int size(const Arguments& arguments) {
+  SizeOptions made;
+  const options::Table table = size_table(made);
+  const auto parsed = parse_arguments(size_usage(table), arguments);
+  if (!parsed) return parsed.error();
+  const auto read = read_flags(table, *parsed);
+  if (!read) return read.error();
+  const auto request = make_sizing(made);
+  if (!request) return report_input_error(request.error());
+  const capacity::SizingAdvice advice = capacity::advise(*request);
+  if (!made.json.empty()) {
+    const auto written = report::write_file(made.json, size_json(*request, advice));
+    if (!written) return report_error(written.error());
+  }
+  return print_page(size_page(*request, advice), {made.json});
+}
+
+}  // namespace penstock::cli

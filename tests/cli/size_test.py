@@ -1,0 +1,70 @@
+#!/usr/bin/env python3
+"""`penstock size`: MIG instances, MPS or whole GPUs for a model and a load, as text and as JSON."""
+
+import json
+import re
+
+import cli_testing
+from cli_testing import CliTest
+
+LLAMA = ("--engine", "roofline:llama-3.1-8b,h100", "--input", 1500, "--output", 200)
+
+
+class Size(CliTest):
+    def size(self, *words):
+        return json.loads(self.run_program("size", *words, "--json", "-").stdout)
+
+    def test_help(self):
+        page = self.run_program("size", "--help").stdout
+        for part in ("--engine ROOFLINE", "--rate", "--longest TOKENS", "--slo", "--isolated", "--json FILE"):
+            self.assertIn(part, page)
+
+    def test_a_page_names_the_choice_the_reason_and_what_does_not_serve(self):
+        page = self.run_program("size", *LLAMA, "--rate", 1).stdout
+        self.assertRegex(page, r"(?m)^Advice: 1 replica on a MIG instance 3g\.40gb \(0\.50 of 1 GPU\), at \d")
+        self.assertIn("nvidia.com/mig-3g.40gb", page)
+        self.assertRegex(page, r"(?m)^MIG 3g\.40gb +39\.2 GiB +42\.9 % +50\.0 % ")
+        self.assertRegex(page, r"(?m)^  MIG 1g\.10gb: weights and overhead do not fit 8\.7 GiB$")
+        self.assertLessEqual(max(map(len, page.splitlines())), 120)
+
+    def test_the_json_has_all_choices(self):
+        made = self.size(*LLAMA, "--rate", 1)
+        self.assertEqual((made["model_class"], made["kv_bytes_per_token"], made["reason"]), ("small", 131072, "slice_suffices"))
+        self.assertEqual([choice["placement"] for choice in made["choices"]], ["mig"] * 5 + ["mps"] * 3 + ["gpus"] * 4)
+        self.assertIn(made["advice"], made["choices"])
+        refused = made["choices"][0]
+        self.assertEqual((refused["mig_profile"], refused["verdict"]), ("1g.10gb", "weights_do_not_fit"))
+        self.assertNotIn("replicas", refused)
+        for choice in made["choices"]:
+            if choice["verdict"] == "serves":
+                self.assertLessEqual(choice["utilisation"], 0.75)
+                self.assertAlmostEqual(choice["utilisation"] * choice["replicas"] * choice["requests_per_s"], 1.0)
+
+    def test_the_choice_follows_load_isolation_and_model(self):
+        whole = self.size(*LLAMA, "--rate", 100)
+        self.assertEqual((whole["advice"]["placement"], whole["reason"]), ("gpus", "fills_gpus"))
+        large = self.size("--engine", "roofline:llama-3.1-70b,h100,precision=fp8", "--rate", 8)
+        self.assertEqual((large["advice"]["gpus_per_replica"], large["reason"]), (2, "needs_gpus"))
+        l40s = ("--engine", "roofline:llama-3.1-8b,l40s,precision=fp8", "--rate", 0.3)
+        shared = self.size(*l40s)
+        self.assertEqual((shared["advice"]["placement"], shared["reason"]), ("mps", "no_mig"))
+        self.assertEqual((self.size(*l40s, "--isolated")["reason"], self.size(*l40s, "--isolated")["advice"]["placement"]),
+                         ("isolation", "gpus"))
+        none = self.size("--engine", "roofline:llama-3.1-405b,h100")
+        self.assertEqual((none["advice"], none["reason"]), (None, "nothing_serves"))
+        page = self.run_program("size", "--engine", "roofline:mixtral-8x7b,h200", "--rate", 1).stdout
+        self.assertTrue(re.search(r"measure one\s+replica with penstock profile", page), page)
+
+    def test_wrong_flags_are_refused(self):
+        for words, says in (((), "--engine: is missing; write roofline:MODEL,GPU"),
+                            (("--engine", "polynomial"), "--engine: must be a roofline"),
+                            (("--engine", "roofline:llama-3.1-8b,h100,tp=2"), "--engine: must not have tp, pp or attention_ranks"),
+                            (("--engine", "roofline:llama-3.1-8b,h100x"), "GPU 'h100x' is not in the catalogue"),
+                            ((*LLAMA, "--longest", 1000), "--longest: must be at least the tokens of --input and --output"),
+                            ((*LLAMA, "--utilisation", 0), "--utilisation: must be above 0"),
+                            ((*LLAMA, "--rate", -1), "--rate: ")):
+            self.assert_refused("size", *words, says=says)
+
+
+if __name__ == "__main__":
+    cli_testing.main()
