@@ -76,8 +76,10 @@ TEST(Takeover, AfterAFailedStartTheNameIsOfferedAgain) {
   Takeover::request(name, Condition::kIfDraining).reset();
   std::optional<Takeover> next;
   while (!(next = Takeover::request(name, Condition::kIfDraining))) std::this_thread::yield();
+  EXPECT_EQ(draining.successors(), 0) << "a request that was given up is no successor";
   next->report_listening();
   draining.wait_for_successor();
+  EXPECT_EQ(draining.successors(), 1);
 }
 
 }  // namespace
