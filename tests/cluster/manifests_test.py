@@ -5,6 +5,7 @@ The definitions of others (PodMonitor) are those of k8s-testbed.sh crds; that of
 
 import json
 import os
+import pathlib
 import subprocess
 import sys
 import tempfile
@@ -14,6 +15,7 @@ from cluster_testing import Cluster, definition_modules, folder_of_module, folde
 from live_testing import PROGRAM, Gateway, config_file, until
 
 KEDA = "scaledobjects.keda.sh"
+KUSTOMIZATION = pathlib.Path(__file__).resolve().parents[2] / "docs" / "examples" / "kustomize" / "kustomization.yaml"
 EXAMPLES = {
     "aggregated": {"slo": {"ttft": "2s"}, "pools": [{"name": "chat", "max_replicas": 8}],
                    "gateway": {"kubernetes": {"selector": "app=chat"}}},
@@ -103,6 +105,18 @@ class Manifests(unittest.TestCase):
             self.skipTest("the definition of PrometheusRule is missing")
         text = self.manifests("planner", EXAMPLES["aggregated"], "--prometheus-rule")
         self.assertIn("prometheusrule", self.apply(text, "--dry-run=server"))
+
+    def test_kustomize_changes_what_was_written(self):
+        """As in docs/examples/kustomize: kubectl builds it, and the API server accepts the result."""
+        folder = pathlib.Path(tempfile.mkdtemp(dir=self.cluster.run))
+        (folder / "kustomization.yaml").write_text(KUSTOMIZATION.read_text(encoding="utf-8"), encoding="utf-8")
+        for program, flags in (("gateway", ["--replicas", "2"]), ("planner", [])):
+            (folder / f"{program}.yaml").write_text(self.manifests(program, EXAMPLES["aggregated"], *flags), encoding="utf-8")
+        built = self.cluster.kubectl("kustomize", str(folder))
+        self.assertEqual(self.apply(built, "--dry-run=server").count("deployment"), 2)
+        self.assertEqual(built.count("image: registry.example/llm/penstock:0.1.0"), 2)
+        self.assertEqual(built.count("node-pool: system"), 1)
+        self.assertIn("replicas: 2", built)
 
     def test_a_mistake_would_be_found(self):
         text = self.manifests("gateway", {}).replace("replicas: 1", "replicaz: 1")
