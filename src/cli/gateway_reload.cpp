@@ -5,15 +5,14 @@
 #include <utility>
 
 #include "cli/gateway_setup.h"
+#include "net/unix_time.h"
 
 namespace penstock::cli {
 namespace {
 
 constexpr core::Duration kWatchInterval = std::chrono::milliseconds{250};
 
-std::int64_t unix_seconds() {
-  return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
+std::int64_t unix_seconds() { return std::chrono::duration_cast<std::chrono::seconds>(net::unix_time()).count(); }
 
 }  // namespace
 

@@ -16,6 +16,7 @@
 #include "connect/sqlite/ledger_writer.h"
 #include "net/loop.h"
 #include "net/tls.h"
+#include "net/unix_time.h"
 #include "options/scalars.h"
 #include "options/yaml.h"
 
@@ -44,10 +45,7 @@ core::Result<std::vector<std::string>> keys_of(const configuration::TenantOption
   return keys;
 }
 
-std::int64_t unix_ms_now() {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
+std::int64_t unix_ms_now() { return std::chrono::duration_cast<std::chrono::milliseconds>(net::unix_time()).count(); }
 
 std::optional<connect::BootTime> boot_time() {
   connect::BootTime made;
@@ -159,7 +157,7 @@ core::Result<gateway::GatewayOptions> make_gateway_options(const configuration::
   }
   if (setup.prefix_pings) made.prefix_pings.emplace();
   // Request ids differ from run to run.
-  made.dispatch.seed = static_cast<std::uint64_t>(std::chrono::system_clock::now().time_since_epoch().count());
+  made.dispatch.seed = static_cast<std::uint64_t>(net::unix_time().count());
   return made;
 }
 
@@ -206,8 +204,7 @@ core::Result<std::unique_ptr<gateway::TrafficRecorder>> open_recorder(const conf
   options.file = setup.record;
   options.bytes_max = static_cast<std::uint64_t>(setup.record_bytes_max);
   options.block_tokens = setup.options.dispatch.key_tokens;
-  const core::Duration unix_at_start =
-      std::chrono::system_clock::now().time_since_epoch() - net::Loop::read_clock().time_since_epoch();
+  const core::Duration unix_at_start = net::unix_time() - net::Loop::read_clock().time_since_epoch();
   return gateway::TrafficRecorder::start(
       options, unix_at_start,
       [&served](std::uint64_t after, std::size_t events_max) { return served.traffic(after, events_max); }, log);

@@ -18,6 +18,7 @@
 #include "load/burst.h"
 #include "net/descriptors.h"
 #include "net/fetch.h"
+#include "net/unix_time.h"
 #include "options/values.h"
 #include "profiling/profiler.h"
 #include "profiling/progress_file.h"
@@ -287,8 +288,7 @@ core::Result<load::GeneratorOptions> generator_of(const net::Url& url, const End
   generator.dialect.host_field = url.host_field();
   generator.dialect.path_prefix = url.path;
   // Prompts of an earlier run must not be found in the cache of the endpoint.
-  generator.dialect.seed =
-      core::mix64(static_cast<std::uint64_t>(std::chrono::system_clock::now().time_since_epoch().count()));
+  generator.dialect.seed = core::mix64(static_cast<std::uint64_t>(net::unix_time().count()));
   generator.timeout = options.timeout;
   if (auto found = load::find_server(url, options.endpoint, generator); !found)
     return tl::make_unexpected(found.error());

@@ -6,6 +6,8 @@
 #include <chrono>
 #include <utility>
 
+#include "net/unix_time.h"
+
 namespace penstock::controller {
 namespace {
 
@@ -35,8 +37,7 @@ void PolicyStateConfigMap::save(const connect::SavedPolicyState& state, Saved sa
 }
 
 std::int64_t PolicyKeeper::unix_ms() {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
+  return std::chrono::duration_cast<std::chrono::milliseconds>(net::unix_time()).count();
 }
 
 void PolicyKeeper::log_restored(const core::Result<void>& restored) {

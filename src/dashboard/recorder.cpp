@@ -11,6 +11,7 @@
 
 #include "dashboard/dashboard_document.h"
 #include "dashboard/page.h"
+#include "net/unix_time.h"
 #include "report/write_file.h"
 
 namespace penstock::dashboard {
@@ -20,9 +21,7 @@ constexpr core::Duration kLook = std::chrono::seconds{1};
 // A day has 1,440 points; more are kept where no report is written.
 constexpr std::size_t kPointsMax = 7 * 1440;
 
-double system_unix_s() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
+double system_unix_s() { return core::to_seconds(net::unix_time()); }
 
 }  // namespace
 

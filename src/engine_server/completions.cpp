@@ -10,6 +10,7 @@
 #include "api/prompt_keys.h"
 #include "engine_server/engine_server.h"
 #include "engine_server/pull.h"
+#include "net/unix_time.h"
 
 namespace penstock::engine_server {
 namespace {
@@ -19,9 +20,7 @@ constexpr std::uint32_t kCompletionTokens = 16;
 constexpr std::size_t kRequestIdMax = 128;
 constexpr core::Duration kRetryAfter = std::chrono::seconds{1};
 
-std::int64_t unix_time() {
-  return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
+std::int64_t unix_seconds() { return std::chrono::duration_cast<std::chrono::seconds>(net::unix_time()).count(); }
 
 // vLLM serves lower numbers first, the engine higher ones.
 std::int8_t priority_of(const api::InferenceRequest& request) {
@@ -48,7 +47,7 @@ AnswerShape shape_of(const net::Exchange& exchange, const api::InferenceRequest&
   shape.request_id = given.empty() || given.size() > kRequestIdMax ? id : std::string{given};
   shape.frame.id = (shape.frame.chat ? "chatcmpl-" : "cmpl-") + shape.request_id;
   shape.frame.model = options.model_name;
-  shape.frame.created = unix_time();
+  shape.frame.created = unix_seconds();
   shape.stream = request.stream;
   shape.include_usage = request.include_usage;
   return shape;

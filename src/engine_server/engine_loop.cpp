@@ -3,14 +3,12 @@
 #include <chrono>
 #include <utility>
 
+#include "net/unix_time.h"
+
 namespace penstock::engine_server {
 namespace {
 
 constexpr core::Duration kBeat = std::chrono::seconds{1};  // Interval of heartbeats while the engine is idle.
-
-double unix_seconds() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
 
 }  // namespace
 
@@ -95,7 +93,7 @@ void EngineLoop::turn() {
 void EngineLoop::publish() {
   telemetry_.iterations(session_.iterations, 1.0 / clock_.rate());
   session_.iterations.clear();
-  telemetry_.cache_events(std::exchange(session_.kv_events, {}), unix_seconds());
+  telemetry_.cache_events(std::exchange(session_.kv_events, {}), core::to_seconds(net::unix_time()));
   const engine::EngineState state = session_.state();
   const bool was_busy = std::exchange(busy_, state.running + state.waiting > 0);
   if (was_busy && !busy_) telemetry_.heartbeat(state);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "engine_server/pull.h"
+#include "net/unix_time.h"
 
 namespace penstock::engine_server {
 namespace {
@@ -45,8 +46,7 @@ EngineServer::EngineServer(net::Loop& loop, const ServerOptions& options, Server
       options_(options),
       events_(std::move(events)),
       address_(net::local_address(listening)),
-      created_(std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
-                   .count()),
+      created_(std::chrono::duration_cast<std::chrono::seconds>(net::unix_time()).count()),
       engine_(
           loop, at_first_speed(options), std::move(telemetry), [this](std::uint32_t number) { on_progress(number); },
           [this] { check_drained(); }),

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <chrono>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -13,6 +12,7 @@
 #include "core/random.h"
 #include "gateway/documents.h"
 #include "gateway/epp_metrics.h"
+#include "net/unix_time.h"
 #include "telemetry/exposition_format.h"
 
 namespace penstock::gateway {
@@ -49,8 +49,7 @@ AdminServer::AdminServer(net::Loop& loop, int listening, SharedDispatcher& dispa
       address_(net::local_address(listening)),
       access_(address_, std::move(access)),
       server_(loop, listening, *this, limits(), std::move(tls)) {
-  boot_id_ = fmt::format(
-      "{:x}", core::mix64(static_cast<std::uint64_t>(std::chrono::system_clock::now().time_since_epoch().count())));
+  boot_id_ = fmt::format("{:x}", core::mix64(static_cast<std::uint64_t>(net::unix_time().count())));
 }
 
 void AdminServer::on_request(net::Exchange& exchange) {

@@ -1,11 +1,11 @@
 #include "gateway/shared_dispatcher.h"
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 #include "core/result.h"
 #include "net/loop.h"
+#include "net/unix_time.h"
 #include "telemetry/exposition_writer.h"
 
 namespace penstock::gateway {
@@ -13,8 +13,7 @@ namespace penstock::gateway {
 using dispatch::Ticket;
 
 SharedDispatcher::SharedDispatcher(const GatewayOptions& options, std::unique_ptr<dispatch::LedgerSink> sink)
-    : dispatcher_(options.dispatch, std::move(sink), net::Loop::read_clock(),
-                  std::chrono::system_clock::now().time_since_epoch()),
+    : dispatcher_(options.dispatch, std::move(sink), net::Loop::read_clock(), net::unix_time()),
       memory_(options.server.memory) {
   if (!options.hot_prefixes) return;
   HotPrefixCacheOptions cache;

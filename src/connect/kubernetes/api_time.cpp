@@ -6,6 +6,8 @@
 #include <chrono>
 #include <ctime>
 
+#include "net/unix_time.h"
+
 namespace penstock::connect {
 
 std::string api_time_text(std::int64_t unix_us) {
@@ -15,8 +17,7 @@ std::string api_time_text(std::int64_t unix_us) {
 }
 
 std::string api_time_now() {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return api_time_text(std::chrono::duration_cast<std::chrono::microseconds>(now).count());
+  return api_time_text(std::chrono::duration_cast<std::chrono::microseconds>(net::unix_time()).count());
 }
 
 }  // namespace penstock::connect
