@@ -437,6 +437,8 @@ std::optional<Finding> judge_itl(const PoolView& view) {
           {{"running_per_replica", minute.running_per_replica, "requests"},
            {"kv_usage", minute.kv_usage, "share"},
            {"prefill_tokens_per_step", minute.prefill_tokens_per_step(), "tokens"}});
+    if (const auto bandwidth = mean_memory_bandwidth(view.pool))
+      finding.evidence.push_back({"memory_bandwidth", *bandwidth, "share"});
   } else {
     finding.evidence.push_back({"running_per_replica", minute.running_per_replica, "requests"});
     finding.unknown_because = "steps are slow with few requests: a slow engine, or a GPU that is shared";

@@ -159,6 +159,14 @@ TEST(Diagnosis, ManyDecodesInAStepAreADecodeBatch) {
   EXPECT_EQ(evidence(diagnosis.findings[0], "running_per_replica"), 8.0);
 }
 
+TEST(Diagnosis, ADecodeBatchHasTheUseOfTheMemoryBandwidth) {
+  PoolObservation pool = slow_tokens();
+  pool.replicas.front().sample->gpu_memory_bandwidth = 0.75;  // The GPUs of the others have no exporter.
+  const Diagnosis diagnosis = Watched{}.at(60, {pool});
+  EXPECT_FINDING(diagnosis, kItl, kDecode, kDecodeBatch);
+  EXPECT_EQ(evidence(diagnosis.findings[0], "memory_bandwidth"), 0.75);
+}
+
 TEST(Diagnosis, PromptsBesideDecodesSlowTheTokensOfAll) {
   Watched watched;
   PoolObservation pool = slow_tokens();

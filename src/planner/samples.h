@@ -1,6 +1,7 @@
 // Engine samples that are recent enough to be used.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -36,6 +37,19 @@ struct ReadySamples {
   const signals::TrafficWindow& traffic = pool.last_minute;
   return traffic.arrivals == 0 ? 0.0
                                : static_cast<double>(traffic.input_tokens) / static_cast<double>(traffic.arrivals);
+}
+
+// Mean over the ready replicas whose GPUs have the figure; empty if there is none.
+[[nodiscard]] inline std::optional<double> mean_memory_bandwidth(const signals::PoolObservation& pool) {
+  double sum = 0.0;
+  std::uint32_t count = 0;
+  for (const signals::ReplicaObservation& replica : pool.replicas) {
+    if (replica.state != signals::ReplicaState::kReady || !replica.sample || !replica.sample->gpu_memory_bandwidth)
+      continue;
+    sum += *replica.sample->gpu_memory_bandwidth;
+    ++count;
+  }
+  return count > 0 ? std::optional{sum / count} : std::nullopt;
 }
 
 // Prompt tokens that wait at an engine. An engine that does not report them has prompts of the mean length.

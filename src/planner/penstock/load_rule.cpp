@@ -53,7 +53,9 @@ PoolDecision by_load(const signals::PoolObservation& pool, const LoadRuleOptions
   if (seen.reporting == 0) return decision;
   const double queued_tokens = seen.queued_tokens / seen.reporting, queued = seen.queued_requests / seen.reporting;
   const double by_queue = std::max(queued_tokens / options.queue_tokens_target, queued / options.queue_requests_target);
-  const double load = seen.with_kv > 0 ? std::max(seen.kv / options.kv_target, by_queue) : by_queue;
+  double load = seen.with_kv > 0 ? std::max(seen.kv / options.kv_target, by_queue) : by_queue;
+  const std::optional<double> bandwidth = mean_memory_bandwidth(pool);
+  if (bandwidth && load >= 1.0 - options.tolerance) load = std::max(load, *bandwidth / options.bandwidth_target);
   const bool may_lower = seen.with_kv == seen.reporting;
   // Without queue and KV usage nothing is known of the load.
   if (seen.with_kv == 0 && by_queue == 0.0) return decision;
@@ -65,6 +67,9 @@ PoolDecision by_load(const signals::PoolObservation& pool, const LoadRuleOptions
                             {"queue_target", options.queue_tokens_target, "tokens"},
                             {"queued_requests", queued, "requests"},
                             {"queued_requests_target", options.queue_requests_target, "requests"}});
+  if (bandwidth)
+    decision.evidence.insert(decision.evidence.end(), {{"memory_bandwidth", *bandwidth, "share"},
+                                                       {"memory_bandwidth_target", options.bandwidth_target, "share"}});
   decision.reason = Reason::kWithinTolerance;
   if (std::abs(load - 1.0) <= options.tolerance || (load < 1.0 && !may_lower)) return decision;
   // Starting replicas are already requested; only the load of ready replicas counts, so that nothing is requested

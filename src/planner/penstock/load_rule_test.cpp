@@ -123,6 +123,31 @@ TEST(LoadRule, StartingReplicasAreNotRequestedTwice) {
   EXPECT_DECISION(by_throughput(with_starting(pool_of(4, with_kv(0.36)), 2)), 2, kLoadBelowTarget, kNone);
 }
 
+signals::EngineSample with_bandwidth(double kv_usage, double bandwidth) {
+  signals::EngineSample sample = with_kv(kv_usage);
+  sample.gpu_memory_bandwidth = bandwidth;
+  return sample;
+}
+
+TEST(LoadRule, MemoryBandwidthRaisesWhatIsNearItsTarget) {
+  // 0.72 of the KV cache is the target; ⌈10 · 0.952 / 0.85⌉
+  const PoolDecision decision = by_throughput(pool_of(10, with_bandwidth(0.72, 0.952)));
+  EXPECT_DECISION(decision, 12, kLoadAboveTarget, kNone);
+  EXPECT_NE(sentence(decision).find("memory_bandwidth 0.952"), std::string::npos) << sentence(decision);
+  EXPECT_DECISION(by_throughput(pool_of(10, with_bandwidth(0.72, 0.85))), 10, kWithinTolerance, kNone);
+  EXPECT_DECISION(by_throughput(pool_of(10, with_bandwidth(0.9, 0.952))), 13, kLoadAboveTarget, kNone);
+}
+
+TEST(LoadRule, MemoryBandwidthAloneIsNoLoad) {
+  EXPECT_DECISION(by_throughput(pool_of(10, with_bandwidth(0.36, 1.0))), 5, kLoadBelowTarget, kNone);
+}
+
+TEST(LoadRule, MemoryBandwidthIsTheMeanOfTheReplicasThatHaveIt) {
+  // (0.952 + 0.748) / 2 is the target itself.
+  EXPECT_DECISION(by_throughput(pool_of({with_bandwidth(0.72, 0.952), with_kv(0.72), with_bandwidth(0.72, 0.748)})), 3,
+                  kWithinTolerance, kNone);
+}
+
 TEST(LoadRule, TheLatencyRuleProposesMoreForTheSameLoad) {
   EXPECT_DECISION(by_load(pool_of(10, with_kv(0.6)), latency_rule()), 15, kLoadAboveTarget, kNone);
   EXPECT_DECISION(by_load(pool_of(4, queueing(2048, 1'000'000)), latency_rule()), 8, kLoadAboveTarget, kNone);
