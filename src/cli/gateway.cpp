@@ -173,6 +173,7 @@ int serve_gateway(const Arguments& arguments) {
   if (parsed->has("--log-events-markdown")) return print(logging::log_events_markdown());
   const auto source = source_of(*parsed);
   if (!source) return source.error();
+  started.has_empty_file = has_empty_file(*source);
   if (const auto loaded = configuration::load(made, started.table, *source); !loaded)
     return report_error(loaded.error());
   configuration::GatewaySetup& setup = made.gateway;

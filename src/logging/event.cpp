@@ -36,6 +36,9 @@ constexpr std::array kEvents = {
         "whose new values are in force."},
     EventInfo{Event::kConfigChanged, kInfo, "config_changed", "gateway, plan", "key from to",
               "A reload put a new value in force. Values of secrets are not shown."},
+    EventInfo{Event::kLimitLoosened, kWarning, "limit_loosened", "gateway, plan", "key from to",
+              "A reload loosened a limit, because the configuration gives the new value: access without an API key, "
+              "more replicas, more GPUs. `config_changed` reports the same key."},
     EventInfo{Event::kConfigReloadFailed, kWarning, "config_reload_failed", "gateway, plan", "file error",
               "The configuration could not be read again; all values stay as they were. One line for each error."},
     EventInfo{Event::kReloadIgnored, kInfo, "reload_ignored", "engine", "cause",

@@ -26,6 +26,7 @@ enum class Event : std::uint8_t {
   kTakeover,
   kConfigReloaded,
   kConfigChanged,
+  kLimitLoosened,
   kConfigReloadFailed,
   kReloadIgnored,
   kRestartNeeded,
