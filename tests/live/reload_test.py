@@ -4,6 +4,7 @@
 import unittest
 
 from live_testing import Engine, Gateway, complete, config_file, until
+from planner_testing import Home, until_serving
 
 FAST = ("--speed", "50")
 
@@ -43,6 +44,31 @@ class ReloadTest(unittest.TestCase):
         write(path, head.replace("watch: true", "anonymous: true, watch: true"))
         until("access without a key", lambda: complete(gateway.port)[0] == 200)
         self.assertIn("key=gateway.anonymous from=false to=true", lines(gateway, "limit_loosened")[0])
+
+    def test_a_file_that_is_written_slowly_does_not_raise_bounds(self):
+        home = Home(self)
+        with open(home.config) as file:
+            before = file.read()
+        before = before.replace("planner: {", "planner: {gpu_budget: 3, ")
+        write(home.config, before)
+        planner = home.planner(self, home.gateway(self))
+        until_serving(home, 1)
+
+        without_bounds = before.replace(", max_replicas: 3", "").replace("gpu_budget: 3, ", "")
+        for text, errors in (("", ["the file is empty"]),
+                             (without_bounds, ["pools[0].max_replicas: is not given, so that a reload would change it from 3 to 64",
+                                               "planner.gpu_budget: is not given"])):
+            seen = len(lines(planner, "config_reload_failed"))
+            write(home.config, text)
+            until("the rejection", lambda: len(lines(planner, "config_reload_failed")) == seen + len(errors))
+            for error in errors:
+                self.assertIn(error, "\n".join(lines(planner, "config_reload_failed")[seen:]))
+        self.assertNotIn(" config_changed ", planner.log())
+        write(home.config, before.replace("max_replicas: 3", "max_replicas: 5").replace("gpu_budget: 3", "gpu_budget: 0"))
+        until("the reload", lambda: " config_reloaded " in planner.log())
+        loosened = lines(planner, "limit_loosened")
+        self.assertIn("key=pools[0].max_replicas from=3 to=5", loosened[0])
+        self.assertIn("key=planner.gpu_budget from=3 to=none", loosened[1])
 
 
 if __name__ == "__main__":
