@@ -47,9 +47,10 @@ Usage gateway_usage(const options::Table& table) {
   usage.flags.push_back(
       {"Log", "--log-events-markdown", {}, "print the reference of all log events and exit", {}, "true"});
   usage.notes =
-      "SIGTERM drains: exit code 0 once all requests have ended, or after --drain-time. SIGHUP reads the "
-      "configuration\n"
-      "again, as does a change of its files; the log names the keys that changed and need a restart.\n\n"
+      "SIGTERM drains: exit code 0 once all requests have ended, or after --drain-time; 1 if entries of the ledger "
+      "could\n"
+      "not be written. SIGHUP reads the configuration again, as does a change of its files; the log names the keys\n"
+      "that changed and need a restart.\n\n"
       "Examples:\n"
       "  penstock gateway http://127.0.0.1:8001 http://127.0.0.1:8002\n"
       "  penstock gateway --config penstock.yaml --replicas-file replicas.json --ledger usage.sqlite\n";
@@ -210,10 +211,11 @@ int serve_gateway(const Arguments& arguments) {
   auto ledger = open_ledger(setup, log);
   if (!ledger) return report_error(ledger.error());
   auto opened = gateway::Gateway::open(
-      *std::move(options), *listen, *admin, *std::move(ledger), {log, access},
+      *std::move(options), *listen, *admin, std::move(ledger->sink), {log, access},
       takeover ? gateway::Gateway::Listening::kBesideOthers : gateway::Gateway::Listening::kAlone);
   if (!opened) return report_error(opened.error());
   served = *std::move(opened);
+  served->lifecycle().ledger = ledger->health;
   auto recorder = open_recorder(setup, *served, log);
   if (!recorder) return report_error(recorder.error());
   served->start_control();
@@ -243,7 +245,7 @@ int serve_gateway(const Arguments& arguments) {
   discovery.reset();
   recorder->reset();
   served.reset();
-  return log_stop(log, "gateway", shutdown.cause(), kGood);
+  return log_stop(log, "gateway", shutdown.cause(), *ledger->lost == 0 ? kGood : kEnvironment);
 }
 
 }  // namespace penstock::cli

@@ -122,7 +122,9 @@ constexpr std::array kEvents = {
               "tokens_cached tokens_truncated tokens_out duration_ms",
               "A request ended. Only with --access-log."},
     EventInfo{Event::kLedger, kWarning, "ledger", "gateway", "message",
-              "The ledger or the trace of --record cannot be written, or can be written again."},
+              "The ledger cannot be written, or can be written again. One line for each outage."},
+    EventInfo{Event::kRecording, kWarning, "recording", "gateway", "message",
+              "The trace of --record cannot be written, or can be written again."},
     EventInfo{Event::kBudgetsFull, kWarning, "budgets_start_full", "gateway", "cause",
               "The budgets of tenants and classes start full, because their use before the start is unknown: there is "
               "no ledger, or it cannot be read."},

@@ -62,6 +62,7 @@ enum class Event : std::uint8_t {
   kRequestFailed,
   kAccess,
   kLedger,
+  kRecording,
   kBudgetsFull,
   // The planner.
   kGatewayUnreachable,
