@@ -153,13 +153,17 @@ class Opening {
   net::Loop::Timer timer_ = 0;
 };
 
-// The log of an --access-log FILE; null: the option names no file.
-tl::expected<std::unique_ptr<logging::Logger>, int> open_access_file(const configuration::Configuration& made) {
+// The log of an --access-log FILE; null: the option names no file. Its outages are reported to `log`.
+tl::expected<std::unique_ptr<logging::Logger>, int> open_access_file(const configuration::Configuration& made,
+                                                                     logging::Log& log) {
   if (made.gateway.access_log == "on" || made.gateway.access_log == "off") return std::unique_ptr<logging::Logger>{};
   logging::LoggerOptions options = made.log;
   options.file = made.gateway.access_log;
   options.level = logging::Level::kInfo;
   options.lines_max = kAccessLinesMax;
+  options.on_outage = [&log](const std::string& error, bool begins) {
+    log.write(begins ? logging::Event::kFileUnwritable : logging::Event::kFileWritable, {{"error", error}});
+  };
   return open_log(options);
 }
 
@@ -183,7 +187,7 @@ int serve_gateway(const Arguments& arguments) {
   auto opened_log = open_log(made.log);
   if (!opened_log) return opened_log.error();
   logging::Logger& log = **opened_log;
-  auto access_file = open_access_file(made);
+  auto access_file = open_access_file(made, log);
   if (!access_file) return access_file.error();
   logging::Log* access = access_file->get();
   if (setup.access_log == "on") access = &log;
@@ -216,6 +220,9 @@ int serve_gateway(const Arguments& arguments) {
   if (!opened) return report_error(opened.error());
   served = *std::move(opened);
   served->lifecycle().ledger = ledger->health;
+  served->lifecycle().lost_log_lines = [&log] { return log.dropped() + log.unwritten(); };
+  if (const logging::Logger* const file = access_file->get())
+    served->lifecycle().lost_access_lines = [file] { return file->dropped() + file->unwritten(); };
   auto recorder = open_recorder(setup, *served, log);
   if (!recorder) return report_error(recorder.error());
   served->start_control();

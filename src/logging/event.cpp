@@ -173,10 +173,11 @@ constexpr std::array kEvents = {
     EventInfo{Event::kProcessEnded, kInfo, "process_ended", "plan", "process pid cause last_line",
               "A process on this machine ended: its exit code or signal, and the last line of its output."},
     EventInfo{
-        Event::kFileUnwritable, kWarning, "file_unwritable", "plan", "error",
-        "A state file, the history, a report or the ConfigMap of the state cannot be written; it is tried again."},
-    EventInfo{Event::kFileWritable, kInfo, "file_writable", "plan", "error",
-              "The state can be written again; `error` is the one that is over."},
+        Event::kFileUnwritable, kWarning, "file_unwritable", "gateway, plan", "error",
+        "A state file, the history, a report, the ConfigMap of the state or the access log cannot be written; it is "
+        "tried again. Lines of the access log are lost meanwhile."},
+    EventInfo{Event::kFileWritable, kInfo, "file_writable", "gateway, plan", "error",
+              "The state or the access log can be written again; `error` is the one that is over."},
     EventInfo{Event::kDecisionLogFailed, kError, "decision_log_failed", "plan", "error",
               "The decision log cannot be written; no decision is written to it from now on."},
     EventInfo{Event::kExternalMetricsFailed, kWarning, "external_metrics_failed", "plan", "error",

@@ -224,6 +224,14 @@ class ReliabilityTest(unittest.TestCase):
         self.assertIn("entries of the ledger are not written", gateway.log())
         self.assertIn("exit_code=1", gateway.log())
 
+    def test_a_full_disk_loses_lines_of_the_access_log_and_nothing_else(self):
+        gateway = self.gateway(Engine(self, *FAST).url, words=("--access-log", "/dev/full")).ready()
+        self.assertEqual([complete(gateway.port)[0] for _ in range(3)], [200] * 3)
+        until("the count", lambda: self.gateway_metric(gateway, 'penstock_log_lost_lines_total{log="access"}') == 3)
+        self.assertEqual(self.gateway_metric(gateway, 'penstock_log_lost_lines_total{log="process"}'), 0)
+        (line,) = [line for line in gateway.log().splitlines() if " file_unwritable " in line]
+        self.assertIn("/dev/full: cannot be written: No space left on device", line)
+
     def test_a_full_disk_stops_the_decision_log_and_nothing_else(self):
         for kind in ("jsonl", "sqlite"):
             home = Home(self, engine=", max_sequences: 8, model: 'linear:20,0,0.001,0'")
