@@ -1,6 +1,7 @@
 // `penstock allocate`: splits one budget of GPUs among several deployments.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "allocation/renderings.h"
@@ -143,11 +144,13 @@ int allocate(const Arguments& arguments) {
   if (!setup) return report_error(setup.error());
   const auto found = setup->options.has_traces() ? plan_over_trace(*setup) : plan_once(*setup);
   if (!found) return report_error(from_planner(found.error(), file));
+  core::Result<void> written;
   if (!json.empty()) {
     const InterruptLater whole_file;
-    if (const auto written = report::write_file(json, found->json); !written) return report_error(written.error());
+    written = report::write_file(json, found->json);
   }
-  return print_page(found->text, {json});
+  const int printed = print_page(found->text, {json});
+  return written ? printed : std::max(printed, report_error(written.error()));
 }
 
 }  // namespace penstock::cli
