@@ -9,6 +9,7 @@
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/console.h"
+#include "cli/file_kind.h"
 #include "cli/outputs.h"
 #include "cli/progress_bar.h"
 #include "options/values.h"
@@ -69,7 +70,14 @@ tl::expected<options::Reading, int> read_file(const std::string& file, const Par
   std::vector<std::string> rates;
   for (const options::FlagValue& flag : parsed.flags)
     if (flag.flag == "--rate") rates.push_back(flag.text);
-  options::Reading reading = options::read(table, {file, *std::move(text), {}});
+  const options::Source source{file, *std::move(text), {}};
+  configuration::Configuration other;
+  if (const auto kind =
+          check_file_kind(source, table, configuration::configuration_table(other),
+                          "is a configuration of gateway and planner", "check it with `penstock check FILE`");
+      !kind)
+    return tl::make_unexpected(report_error(kind.error()));
+  options::Reading reading = options::read(table, source);
   allocation::settle_allocation(made, rates, reading);
   if (!reading.good()) return tl::make_unexpected(report_error(reading.problems()));
   return reading;
