@@ -214,6 +214,10 @@ class Keys(LoadTest):
         for text in (table, json.dumps(figures)):
             self.assertNotIn("sk-", text.replace(figures["causes"][0]["example"], ""))
 
+    def test_a_server_that_is_away_is_named_once(self):
+        _, err = self.finish(self.begin("http://127.0.0.1:1", "--rate", 1, "--requests", 1), code=1)
+        self.assertEqual(err.count("127.0.0.1:1"), 1, err)
+
     def test_a_wrong_key_is_named_as_the_cause(self):
         engine = Engine(self, *STEADY, "--api-key", "sk-right")
         _, err = self.finish(self.begin(engine.url, "--rate", 1, "--requests", 1, "--api-key", "sk-wrong"), code=1)

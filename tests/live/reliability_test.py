@@ -299,7 +299,11 @@ class ReliabilityTest(unittest.TestCase):
     def status_of(port, length):
         with socket.create_connection(("127.0.0.1", port), timeout=SECONDS) as connection:
             connection.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % length)
-            return connection.recv(4096).split(b" ")[1]
+            answer = connection.recv(4096)
+            if b"\r\n\r\n{" in answer:
+                error = json.loads(answer.split(b"\r\n\r\n")[1])["error"]
+                assert error["code"] == "request_too_large" and "8388608 bytes" in error["message"], error
+            return answer.split(b" ")[1]
 
     def test_malformed_requests_are_refused_without_effect(self):
         engine = Engine(self, *FAST)
