@@ -1,6 +1,7 @@
 // `penstock allocate`: splits one budget of GPUs among several deployments.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "allocation/renderings.h"
@@ -8,6 +9,7 @@
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/console.h"
+#include "cli/file_kind.h"
 #include "cli/outputs.h"
 #include "cli/progress_bar.h"
 #include "options/values.h"
@@ -68,7 +70,14 @@ tl::expected<options::Reading, int> read_file(const std::string& file, const Par
   std::vector<std::string> rates;
   for (const options::FlagValue& flag : parsed.flags)
     if (flag.flag == "--rate") rates.push_back(flag.text);
-  options::Reading reading = options::read(table, {file, *std::move(text), {}});
+  const options::Source source{file, *std::move(text), {}};
+  configuration::Configuration other;
+  if (const auto kind =
+          check_file_kind(source, table, configuration::configuration_table(other),
+                          "is a configuration of gateway and planner", "check it with `penstock check FILE`");
+      !kind)
+    return tl::make_unexpected(report_error(kind.error()));
+  options::Reading reading = options::read(table, source);
   allocation::settle_allocation(made, rates, reading);
   if (!reading.good()) return tl::make_unexpected(report_error(reading.problems()));
   return reading;
@@ -143,11 +152,13 @@ int allocate(const Arguments& arguments) {
   if (!setup) return report_error(setup.error());
   const auto found = setup->options.has_traces() ? plan_over_trace(*setup) : plan_once(*setup);
   if (!found) return report_error(from_planner(found.error(), file));
+  core::Result<void> written;
   if (!json.empty()) {
     const InterruptLater whole_file;
-    if (const auto written = report::write_file(json, found->json); !written) return report_error(written.error());
+    written = report::write_file(json, found->json);
   }
-  return print_page(found->text, {json});
+  const int printed = print_page(found->text, {json});
+  return written ? printed : std::max(printed, report_error(written.error()));
 }
 
 }  // namespace penstock::cli

@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <array>
 
+#include "allocation/options.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/console.h"
+#include "cli/file_kind.h"
 #include "cli/gateway_setup.h"
 #include "cli/overload_page.h"
 #include "configuration/traces.h"
@@ -188,6 +190,14 @@ int check(const Arguments& arguments) {
   if (!text) return report_input_error(text.error());
   source.yaml = *std::move(text);
 
+  allocation::AllocationOptions other;
+  if (const auto kind = check_file_kind(source, table, allocation::allocation_table(other),
+                                        "is the input of `penstock allocate`, which checks it itself",
+                                        "run `penstock allocate FILE`");
+      !kind) {
+    print_problems(options::Problems{kind.error()});
+    return kBadInput;
+  }
   auto reading = configuration::load_as_far_as_valid(made, table, source);
   const bool is_loaded = reading.good();
   check_each(made, reading, check_values_of_planner);

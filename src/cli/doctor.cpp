@@ -71,7 +71,8 @@ Usage doctor_usage(const options::Table& table) {
   usage.command = "doctor";
   usage.summary =
       "Checks what a configuration needs outside of this program: credentials and permissions in Kubernetes, pods,\n"
-      "Prometheus, and a gateway. It changes nothing: writes are dry runs. Exit codes: 0 nothing is missing, 1\n"
+      "Prometheus, replicas, and a gateway. It changes nothing: writes are dry runs. Exit codes: 0 nothing is missing, "
+      "1\n"
       "something is, 2 the file or the kubeconfig cannot be used.";
   usage.operand = "FILE";
   usage.flags = flags_of(table);
@@ -253,6 +254,9 @@ int run_doctor(const Arguments& arguments) {
     findings.push_back(check_server(client, "Prometheus " + made.prometheus.url, *url, "/-/ready",
                                     "check prometheus.url and its credentials"));
   }
+  auto replicas = check_replicas(client, made.gateway.discovery);
+  if (!replicas) return report_input_error(replicas.error());
+  for (Finding& finding : *replicas) findings.push_back(std::move(finding));
   if (!flags.gateway.empty())
     findings.push_back(check_server(client, "gateway " + flags.gateway, *net::parse_url(flags.gateway), "/ready",
                                     "it drains, or it has no replicas"));

@@ -2,6 +2,7 @@
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <openssl/pem.h>
 #include <openssl/x509.h>
 
@@ -82,6 +83,16 @@ std::optional<std::int64_t> token_end(const std::string& token) {
   return end->get<std::int64_t>();
 }
 
+std::vector<std::string> models_listed(const std::string& body) {
+  std::vector<std::string> models;
+  const nlohmann::json read = nlohmann::json::parse(body, nullptr, false);
+  if (!read.is_object() || !read.contains("data") || !read.at("data").is_array()) return models;
+  for (const nlohmann::json& entry : read.at("data"))
+    if (entry.is_object() && entry.contains("id") && entry.at("id").is_string())
+      models.push_back(entry.at("id").get<std::string>());
+  return models;
+}
+
 Finding finding_of_end(std::string what, std::int64_t end, std::int64_t now) {
   const auto date = static_cast<std::time_t>(end);
   const std::string day = fmt::format("{:%Y-%m-%d %H:%M} UTC", fmt::gmtime(date));
@@ -118,11 +129,11 @@ connect::ApiAnswer BlockingClient::request(ApiCall call) {
 }
 
 core::Result<net::FetchAnswer> BlockingClient::get(const net::Url& url, const std::string& path,
-                                                   const std::string& field_lines) {
+                                                   const std::string& field_lines,
+                                                   std::shared_ptr<net::TlsContext> tls) {
   const auto addresses = net::Address::resolve(url.host, url.port);
   if (!addresses) return tl::make_unexpected(addresses.error());
-  std::shared_ptr<net::TlsContext> tls;
-  if (url.tls) {
+  if (url.tls && !tls) {
     auto made = net::TlsContext::client();
     if (!made) return tl::make_unexpected(made.error());
     tls = *std::move(made);
@@ -136,6 +147,46 @@ core::Result<net::FetchAnswer> BlockingClient::get(const net::Url& url, const st
   });
   while (!answer) loop_.run();
   return *std::move(answer);
+}
+
+core::Result<std::vector<Finding>> check_replicas(BlockingClient& client, const gateway::DiscoveryOptions& discovery) {
+  const auto credentials = gateway::load_credentials(discovery);
+  if (!credentials) return tl::make_unexpected(credentials.error());
+  std::vector<Finding> findings;
+  for (const gateway::NamedReplica& replica : discovery.replicas) {
+    Finding& finding = findings.emplace_back();
+    finding.what = "replica " + replica.url;
+    finding.state = Finding::State::kMissing;
+    const auto url = net::parse_url(replica.url);
+    if (!url) {
+      finding.detail = url.error().message();
+      continue;
+    }
+    const auto mine = credentials->of(replica.url);
+    const auto answer = client.get(*url, "/v1/models", mine ? mine->fields : "", mine ? mine->tls : nullptr);
+    if (!answer) {
+      finding.detail = answer.error().message();
+      continue;
+    }
+    if (answer->status == 401 || answer->status == 403) {
+      finding.detail = fmt::format("/v1/models answers {}; check the credentials of the replica", answer->status);
+      continue;
+    }
+    const std::vector<std::string> models = models_listed(answer->body);
+    if (answer->status != 200 || models.empty()) {
+      // A replica whose model is given serves without the list.
+      if (!replica.model.empty() && answer->status == 404) finding.state = Finding::State::kPresent;
+      finding.detail = answer->status == 200 ? "/v1/models lists no models; is it an engine?"
+                                             : fmt::format("/v1/models answers {}", answer->status);
+    } else if (!replica.model.empty() && std::find(models.begin(), models.end(), replica.model) == models.end()) {
+      finding.detail = fmt::format("serves {}, and not its configured model {}; correct its model or its URL",
+                                   fmt::join(models, ", "), replica.model);
+    } else {
+      finding.state = Finding::State::kPresent;
+      finding.detail = fmt::format("serves {}", fmt::join(models, ", "));
+    }
+  }
+  return findings;
 }
 
 std::optional<std::string> check_reachable(BlockingClient& client, const std::string& in_namespace,

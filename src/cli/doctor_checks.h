@@ -12,6 +12,7 @@
 #include "connect/kubernetes/scale_target.h"
 #include "core/result.h"
 #include "deployment/access_rules.h"
+#include "gateway/discovery.h"
 #include "gateway/pod_source.h"
 #include "net/address.h"
 #include "net/client.h"
@@ -36,9 +37,10 @@ class BlockingClient {
   // Reads the files of the credentials.
   [[nodiscard]] core::Result<void> connect(connect::KubernetesAccess access);
   [[nodiscard]] connect::ApiAnswer request(connect::ApiCall call);
-  // Resolves a host name and sends a GET request.
+  // Resolves a host name and sends a GET request. Without `tls`, https trusts the certificates of the system.
   [[nodiscard]] core::Result<net::FetchAnswer> get(const net::Url& url, const std::string& path,
-                                                   const std::string& field_lines = {});
+                                                   const std::string& field_lines = {},
+                                                   std::shared_ptr<net::TlsContext> tls = {});
 
  private:
   net::Loop loop_;
@@ -71,6 +73,10 @@ class BlockingClient {
                                                    const connect::ScaleTarget& target);
 // Whether HorizontalPodAutoscalers can select the metric of the pool by its name; nothing: they can.
 [[nodiscard]] std::optional<Finding> check_pool_label(const std::string& pool);
+// Whether each replica that the configuration lists answers GET /v1/models, from which the gateway learns its models,
+// and serves the model that it is configured with. Errors: credentials that cannot be read.
+[[nodiscard]] core::Result<std::vector<Finding>> check_replicas(BlockingClient& client,
+                                                                const gateway::DiscoveryOptions& discovery);
 // Until when the credentials are valid, where they contain that.
 [[nodiscard]] std::vector<Finding> check_expiry(const connect::KubernetesAccess& access, std::int64_t unix_s);
 

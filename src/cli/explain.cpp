@@ -70,9 +70,15 @@ core::Result<report::DecisionLog> read_log(const std::string& file) {
     return connect::DecisionStore::open_read_only(file)
         .and_then([](const connect::DecisionStore& store) { return store.read(); })
         .map([](std::vector<decision::DecisionRecord> records) {
-          return report::DecisionLog{std::move(records), 0};
+          return report::DecisionLog{std::move(records), 0, 0};
         });
-  return read_text(file).and_then([&](const std::string& text) { return report::parse_decision_jsonl(text, file); });
+  return read_text(file).and_then([&](const std::string& text) -> core::Result<report::DecisionLog> {
+    if (text.find_first_not_of(" \t\r\n") == std::string::npos)
+      return core::invalid_input(file, "is empty: no decision was written to it");
+    auto log = report::parse_decision_jsonl(text, file);
+    if (log && log->cut_line == 1) return core::invalid_input(file, "has no complete line", "is it a decision log?");
+    return log;
+  });
 }
 
 // Keeps the tracks whose name, as returned by `name_of`, is the requested one.
@@ -117,6 +123,9 @@ int explain(const Arguments& arguments) {
     print_error_text(fmt::format("penstock: {}: skipped {} with an error instead of a decision\n",
                                  report::printable(file),
                                  log->errors == 1 ? "1 line" : fmt::format("{} lines", log->errors)));
+  if (log->cut_line > 0)
+    print_error_text(fmt::format("penstock: {}:{}: the last line is incomplete and is left out\n",
+                                 report::printable(file), log->cut_line));
   std::vector<report::DecisionTrack> tracks = report::decision_tracks(log->records);
   const auto kept = keep(tracks, *parsed, "--policy", [](const auto& track) -> const std::string& {
                       return track.policy;

@@ -47,9 +47,10 @@ Usage gateway_usage(const options::Table& table) {
   usage.flags.push_back(
       {"Log", "--log-events-markdown", {}, "print the reference of all log events and exit", {}, "true"});
   usage.notes =
-      "SIGTERM drains: exit code 0 once all requests have ended, or after --drain-time. SIGHUP reads the "
-      "configuration\n"
-      "again, as does a change of its files; the log names the keys that changed and need a restart.\n\n"
+      "SIGTERM drains: exit code 0 once all requests have ended, or after --drain-time; 1 if entries of the ledger "
+      "could\n"
+      "not be written. SIGHUP reads the configuration again, as does a change of its files; the log names the keys\n"
+      "that changed and need a restart.\n\n"
       "Examples:\n"
       "  penstock gateway http://127.0.0.1:8001 http://127.0.0.1:8002\n"
       "  penstock gateway --config penstock.yaml --replicas-file replicas.json --ledger usage.sqlite\n";
@@ -152,13 +153,17 @@ class Opening {
   net::Loop::Timer timer_ = 0;
 };
 
-// The log of an --access-log FILE; null: the option names no file.
-tl::expected<std::unique_ptr<logging::Logger>, int> open_access_file(const configuration::Configuration& made) {
+// The log of an --access-log FILE; null: the option names no file. Its outages are reported to `log`.
+tl::expected<std::unique_ptr<logging::Logger>, int> open_access_file(const configuration::Configuration& made,
+                                                                     logging::Log& log) {
   if (made.gateway.access_log == "on" || made.gateway.access_log == "off") return std::unique_ptr<logging::Logger>{};
   logging::LoggerOptions options = made.log;
   options.file = made.gateway.access_log;
   options.level = logging::Level::kInfo;
   options.lines_max = kAccessLinesMax;
+  options.on_outage = [&log](const std::string& error, bool begins) {
+    log.write(begins ? logging::Event::kFileUnwritable : logging::Event::kFileWritable, {{"error", error}});
+  };
   return open_log(options);
 }
 
@@ -173,6 +178,7 @@ int serve_gateway(const Arguments& arguments) {
   if (parsed->has("--log-events-markdown")) return print(logging::log_events_markdown());
   const auto source = source_of(*parsed);
   if (!source) return source.error();
+  started.has_empty_file = has_empty_file(*source);
   if (const auto loaded = configuration::load(made, started.table, *source); !loaded)
     return report_error(loaded.error());
   configuration::GatewaySetup& setup = made.gateway;
@@ -181,7 +187,7 @@ int serve_gateway(const Arguments& arguments) {
   auto opened_log = open_log(made.log);
   if (!opened_log) return opened_log.error();
   logging::Logger& log = **opened_log;
-  auto access_file = open_access_file(made);
+  auto access_file = open_access_file(made, log);
   if (!access_file) return access_file.error();
   logging::Log* access = access_file->get();
   if (setup.access_log == "on") access = &log;
@@ -209,10 +215,14 @@ int serve_gateway(const Arguments& arguments) {
   auto ledger = open_ledger(setup, log);
   if (!ledger) return report_error(ledger.error());
   auto opened = gateway::Gateway::open(
-      *std::move(options), *listen, *admin, *std::move(ledger), {log, access},
+      *std::move(options), *listen, *admin, std::move(ledger->sink), {log, access},
       takeover ? gateway::Gateway::Listening::kBesideOthers : gateway::Gateway::Listening::kAlone);
   if (!opened) return report_error(opened.error());
   served = *std::move(opened);
+  served->lifecycle().ledger = ledger->health;
+  served->lifecycle().lost_log_lines = [&log] { return log.dropped() + log.unwritten(); };
+  if (const logging::Logger* const file = access_file->get())
+    served->lifecycle().lost_access_lines = [file] { return file->dropped() + file->unwritten(); };
   auto recorder = open_recorder(setup, *served, log);
   if (!recorder) return report_error(recorder.error());
   served->start_control();
@@ -242,7 +252,7 @@ int serve_gateway(const Arguments& arguments) {
   discovery.reset();
   recorder->reset();
   served.reset();
-  return log_stop(log, "gateway", shutdown.cause(), kGood);
+  return log_stop(log, "gateway", shutdown.cause(), *ledger->lost == 0 ? kGood : kEnvironment);
 }
 
 }  // namespace penstock::cli

@@ -52,7 +52,7 @@ void GatewayReloader::reload(gateway::Gateway& served, gateway::Discovery& disco
 
 options::Problems GatewayReloader::apply(gateway::Gateway& served, gateway::Discovery& discovery) {
   auto next = std::make_unique<LoadedConfiguration>();
-  if (options::Problems problems = read_again(parsed_, *next); !problems.empty()) return problems;
+  if (options::Problems problems = read_again(parsed_, latest(), *next); !problems.empty()) return problems;
   if (const auto used = use_operands(next->made.gateway, parsed_.operands); !used) return {used.error()};
   const configuration::GatewaySetup& setup = next->made.gateway;
   auto options = make_gateway_options(setup);
@@ -77,6 +77,7 @@ ReloadChanges GatewayReloader::changes_to(const LoadedConfiguration& next) const
     if (change.is_reloadable && is_ours(change)) found.applied.push_back(std::move(change));
   for (options::Change& change : options::changes(started_.table, next.table))
     if (!change.is_reloadable && is_ours(change)) found.pending.push_back(std::move(change));
+  found.loosened = loosened_of(configuration::LoosenedLimit::Process::kGateway, next);
   return found;
 }
 

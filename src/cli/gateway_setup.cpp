@@ -58,10 +58,20 @@ std::optional<connect::BootTime> boot_time() {
 
 class Ledger final : public dispatch::LedgerSink {
  public:
-  Ledger(std::string path, connect::LedgerStore store, const connect::LedgerWriterOptions& options, logging::Log& log)
+  Ledger(std::string path, connect::LedgerStore store, const connect::LedgerWriterOptions& options, logging::Log& log,
+         std::shared_ptr<std::uint64_t> lost)
       : path_(std::move(path)),
         log_(log),
+        lost_(std::move(lost)),
         writer_(std::move(store), options, [this](const std::string& message) { report(message); }) {}
+  ~Ledger() override { *lost_ = writer_.stop().lost_at_stop; }
+  Ledger(const Ledger&) = delete;
+  Ledger& operator=(const Ledger&) = delete;
+
+  [[nodiscard]] gateway::LedgerHealth health() const {
+    const connect::LedgerWriter::State state = writer_.state();
+    return {state.writable, state.waiting, state.dropped};
+  }
   std::optional<std::uint64_t> first_entry() const override { return writer_.first_id(); }
   void opened(const ledger::Entry& entry) override { writer_.opened(entry); }
   void grown(const ledger::Entry& entry) override { writer_.grown(entry); }
@@ -83,6 +93,7 @@ class Ledger final : public dispatch::LedgerSink {
 
   const std::string path_;
   logging::Log& log_;
+  const std::shared_ptr<std::uint64_t> lost_;
   connect::LedgerWriter writer_;
 };
 
@@ -179,12 +190,12 @@ std::vector<std::string> watched_files(const std::string& config_file, const con
   return files;
 }
 
-core::Result<std::unique_ptr<dispatch::LedgerSink>> open_ledger(const configuration::GatewaySetup& setup,
-                                                                logging::Log& log) {
+core::Result<OpenedLedger> open_ledger(const configuration::GatewaySetup& setup, logging::Log& log) {
+  const auto lost = std::make_shared<std::uint64_t>(0);
   if (setup.ledger.empty()) {
     if (has_budgets(setup.options.dispatch))
       log.write(logging::Event::kBudgetsFull, {{"cause", "there is no ledger; set gateway.ledger"}});
-    return std::unique_ptr<dispatch::LedgerSink>{};
+    return OpenedLedger{{}, {}, lost};
   }
   connect::LedgerOptions options;
   options.now_unix_ms = unix_ms_now();
@@ -193,7 +204,9 @@ core::Result<std::unique_ptr<dispatch::LedgerSink>> open_ledger(const configurat
   if (!store) return tl::make_unexpected(store.error());
   connect::LedgerWriterOptions writer;
   writer.keep = setup.ledger_retention;
-  return std::make_unique<Ledger>(setup.ledger, *std::move(store), writer, log);
+  auto ledger = std::make_unique<Ledger>(setup.ledger, *std::move(store), writer, log, lost);
+  std::function<gateway::LedgerHealth()> health = [opened = ledger.get()] { return opened->health(); };
+  return OpenedLedger{std::move(ledger), std::move(health), lost};
 }
 
 core::Result<std::unique_ptr<gateway::TrafficRecorder>> open_recorder(const configuration::GatewaySetup& setup,

@@ -1,6 +1,8 @@
 // Creates what a gateway needs from its configuration.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -8,6 +10,7 @@
 #include "configuration/configuration.h"
 #include "core/result.h"
 #include "gateway/gateway.h"
+#include "gateway/lifecycle.h"
 #include "gateway/traffic_recorder.h"
 #include "logging/log.h"
 #include "net/access.h"
@@ -35,9 +38,12 @@ void warn_if_exposed(logging::Log& log, std::string_view purpose, const net::Add
 [[nodiscard]] std::vector<std::string> watched_files(const std::string& config_file,
                                                      const configuration::GatewaySetup& setup);
 
-// Returns the sink of ledger entries; null if no ledger is configured.
-[[nodiscard]] core::Result<std::unique_ptr<dispatch::LedgerSink>> open_ledger(const configuration::GatewaySetup& setup,
-                                                                              logging::Log& log);
+struct OpenedLedger {
+  std::unique_ptr<dispatch::LedgerSink> sink;     // Null: no ledger is configured.
+  std::function<gateway::LedgerHealth()> health;  // Any thread may call it while the sink lives. Empty without a sink.
+  std::shared_ptr<const std::uint64_t> lost;      // Entries that were lost when the sink ended. Never null.
+};
+[[nodiscard]] core::Result<OpenedLedger> open_ledger(const configuration::GatewaySetup& setup, logging::Log& log);
 
 // Records the traffic of the gateway until it is destroyed, which must be before the gateway; null if no file is
 // configured.

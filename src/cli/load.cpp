@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <optional>
 #include <utility>
@@ -91,12 +92,23 @@ load::RunSummary run_load(net::Loop& loop, load::LoadSetup& setup, load::Tally& 
 
 // ---- after it ------------------------------------------------------------------------------------------------------
 
-core::Result<void> write_files(const load::LoadSetup& setup, const load::RunSummary& run, const load::Tally& tally) {
-  if (!setup.options.json.empty())
-    if (auto written = report::write_file(setup.options.json, load::to_json(run, tally)); !written) return written;
-  if (!setup.options.html.empty())
-    if (auto written = report::write_file(setup.options.html, load::to_page(run, tally)); !written) return written;
-  return {};
+// Returns an error for each file that cannot be written.
+options::Problems write_files(const load::LoadSetup& setup, const load::RunSummary& run, const load::Tally& tally) {
+  options::Problems problems;
+  const auto write = [&problems](const std::string& path, const std::string& text) {
+    if (auto written = report::write_file(path, text); !written) problems.push_back(std::move(written.error()));
+  };
+  if (!setup.options.json.empty()) write(setup.options.json, load::to_json(run, tally));
+  if (!setup.options.html.empty()) write(setup.options.html, load::to_page(run, tally));
+  return problems;
+}
+
+// The table has them, too.
+void report_missed(const load::RunSummary& run) {
+  for (const load::Verdict& verdict : run.verdicts)
+    if (!verdict.is_met)
+      print_error_text(
+          fmt::format("penstock: --expect {}={}: missed, is {}\n", verdict.name, verdict.limit, verdict.measured));
 }
 
 int exit_code(const load::RunSummary& run, const load::Tally& tally) {
@@ -144,9 +156,11 @@ int generate_load(const Arguments& arguments) {
   run.max_in_flight = generator.max_in_flight;
   run.verdicts = load::check_expectations(setup->options.expectations, tally);
   const std::string page = setup->options.quiet ? std::string{} : load::render_table(run, tally);
-  if (const int code = print_page(page, {setup->options.json, setup->options.html}); code != kGood) return code;
-  if (const auto written = write_files(*setup, run, tally); !written) return report_error(written.error());
-  return exit_code(run, tally);
+  const int printed = print_page(page, {setup->options.json, setup->options.html});
+  const int written = report_error(write_files(*setup, run, tally));
+  if (setup->options.quiet) report_missed(run);
+  const int failed = std::max(printed, written);
+  return failed == kGood ? exit_code(run, tally) : failed;
 }
 
 }  // namespace penstock::cli

@@ -87,17 +87,19 @@ std::vector<Output<Report>> outputs_of(const configuration::OutputOptions& optio
 }
 
 template <class Report>
-core::Result<void> write_all(const configuration::OutputOptions& options, const Report& report) {
-  std::vector<std::pair<const std::string*, std::string>> files;
+options::Problems write_all(const configuration::OutputOptions& options, const Report& report) {
+  options::Problems problems;
+  std::vector<std::pair<std::string, std::string>> files;
   for (const Output<Report>& each : outputs_of<Report>(options)) {
-    auto text = each.render(report);
-    if (!text) return tl::make_unexpected(text.error());
-    files.emplace_back(&each.path, *std::move(text));
+    if (auto text = each.render(report); text)
+      files.emplace_back(each.path, *std::move(text));
+    else
+      problems.push_back(std::move(text.error()));
   }
-  const InterruptLater all_or_nothing;
+  const InterruptLater all_files;
   for (const auto& [path, text] : files)
-    if (auto written = report::write_file(*path, text); !written) return written;
-  return {};
+    if (auto written = report::write_file(path, text); !written) problems.push_back(std::move(written.error()));
+  return problems;
 }
 
 tl::unexpected<core::Error> cannot_write(const std::string& path, int error, std::string hint) {
@@ -200,12 +202,14 @@ core::Result<void> check_report_interval(const configuration::OutputOptions& out
                              "choose a longer one");
 }
 
-core::Result<void> write_outputs(const configuration::OutputOptions& output, const report::Report& report) {
-  if (auto written = write_all(output, report); !written) return written;
-  return output.report_dir.empty() ? core::Result<void>{} : write_reports(output, report);
+options::Problems write_outputs(const configuration::OutputOptions& output, const report::Report& report) {
+  options::Problems problems = write_all(output, report);
+  if (!output.report_dir.empty())
+    if (auto written = write_reports(output, report); !written) problems.push_back(std::move(written.error()));
+  return problems;
 }
 
-core::Result<void> write_outputs(const configuration::OutputOptions& output, const report::DeploymentsReport& report) {
+options::Problems write_outputs(const configuration::OutputOptions& output, const report::DeploymentsReport& report) {
   return write_all(output, report);
 }
 

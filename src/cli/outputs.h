@@ -7,6 +7,7 @@
 #include "configuration/configuration.h"
 #include "core/result.h"
 #include "core/time.h"
+#include "options/yaml.h"
 #include "report/deployments.h"
 #include "report/run_info.h"
 
@@ -23,12 +24,13 @@ namespace penstock::cli {
 // Checks that a run of that length produces no more reports than the limit of one folder. Errors are invalid input.
 [[nodiscard]] core::Result<void> check_report_interval(const configuration::OutputOptions& options, core::Duration run);
 
-// Renders all outputs, then writes them; each file is written completely or not at all. Reports on intervals are
-// written last, as `POLICY-NUMBER-FROM-TO.html`; their folder is created.
-[[nodiscard]] core::Result<void> write_outputs(const configuration::OutputOptions& options,
-                                               const report::Report& report);
+// Renders all outputs, then writes them; each file is written completely or not at all. One that cannot be written does
+// not keep the others from it. Reports on intervals are written last, as `POLICY-NUMBER-FROM-TO.html`; their folder is
+// created. Returns an error for each output that is missing.
+[[nodiscard]] options::Problems write_outputs(const configuration::OutputOptions& options,
+                                              const report::Report& report);
 // The same of several deployments, with JSON and a decision log.
-[[nodiscard]] core::Result<void> write_outputs(const configuration::OutputOptions& options,
-                                               const report::DeploymentsReport& report);
+[[nodiscard]] options::Problems write_outputs(const configuration::OutputOptions& options,
+                                              const report::DeploymentsReport& report);
 
 }  // namespace penstock::cli

@@ -186,6 +186,7 @@ tl::expected<Parsed, int> read_options(const Arguments& arguments, PlanOptions& 
   auto read = configuration::load(loaded.made, loaded.table, *source);
   if (!read) return tl::make_unexpected(report_error(read.error()));
   loaded.reading = *std::move(read);
+  loaded.has_empty_file = has_empty_file(*source);
   if (plan.acts.value_or(false) && plan.engines == EngineHost::kOthers)
     return tl::make_unexpected(report_error(
         {core::ErrorCode::kInvalidInput, "--mode", "can act on --engines local and --engines kubernetes only", {}}));

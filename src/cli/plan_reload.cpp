@@ -62,7 +62,9 @@ bool is_derived(const options::Change& change, const options::Reading& reading) 
 
 PlannerReloader::PlannerReloader(const PlanOptions& plan, const LoadedConfiguration& started, const Parsed& parsed,
                                  logging::Logger& log)
-    : plan_(plan), parsed_(parsed), log_(log), current_(started.made), started_(started.reading) {}
+    : plan_(plan), parsed_(parsed), log_(log), current_(started.made), started_(started.reading) {
+  current_.has_empty_file = started.has_empty_file;
+}
 
 void PlannerReloader::read_given(options::Reading reading) {
   for (std::size_t i = 0; i < parts_.size(); ++i) {
@@ -160,7 +162,7 @@ void PlannerReloader::reload() {
 options::Problems PlannerReloader::apply() {
   if (parts_.empty()) return {core::Error{core::ErrorCode::kEnvironment, {}, "the planner is not ready", {}}};
   LoadedConfiguration next{live_defaults()};
-  if (options::Problems problems = read_again(parsed_, next); !problems.empty()) return problems;
+  if (options::Problems problems = read_again(parsed_, current_, next); !problems.empty()) return problems;
   LoadedConfiguration merged{current_.made};
   copy_reloadable(next.made, merged.made);
 
@@ -179,7 +181,9 @@ options::Problems PlannerReloader::apply() {
   auto credentials = gateway::load_credentials(merged.made.gateway.discovery);
   if (!credentials) return {credentials.error()};
 
-  ReloadChanges changes{options::changes(current_.table, merged.table), {}};
+  ReloadChanges changes{options::changes(current_.table, merged.table),
+                        {},
+                        loosened_of(configuration::LoosenedLimit::Process::kPlanner, next)};
   for (options::Change& change : options::changes(merged.table, next.table))
     if (std::find(kGroups.begin(), kGroups.end(), change.group) != kGroups.end() && !is_derived(change, *next.reading))
       changes.pending.push_back(std::move(change));
@@ -192,6 +196,7 @@ options::Problems PlannerReloader::apply() {
     parts_[i].daemon->reconfigure(std::move(renewed[i].options), std::move(renewed[i].policy), slo_changed);
   log_reload(log_, parsed_.value_of("--config"), changes);
   current_.made = std::move(merged.made);
+  current_.has_empty_file = next.has_empty_file;
   return {};
 }
 

@@ -6,6 +6,7 @@
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/console.h"
+#include "cli/outputs.h"
 #include "cli/profile_endpoint.h"
 #include "cli/profile_page.h"
 #include "configuration/configuration.h"
@@ -123,15 +124,17 @@ int profile(const Arguments& arguments) {
   if (!parsed->operands.empty())
     return profile_endpoint(parsed->operands.front(), made.endpoint, *parsed, limits_given(*parsed, replica->limits),
                             *replica, made.json);
+  if (const auto checked = check_output_folder("--json", made.json); !checked) return report_error(checked.error());
+  core::Result<void> written;
   if (!made.json.empty()) {
     const engine::EngineProfile sampled = capacity::sample_profile(*replica->model, replica->limits);
     if (sampled.prefill.empty() || sampled.decode.empty())
       return report_input_error(
           {core::ErrorCode::kInvalidInput, "--kv-blocks", "is too small a KV cache to profile", {}});
-    const auto written = report::write_file(made.json, capacity::profile_json(sampled, replica->model->description()));
-    if (!written) return report_error(written.error());
+    written = report::write_file(made.json, capacity::profile_json(sampled, replica->model->description()));
   }
-  return print_page(profile_page(*replica), {made.json});
+  const int printed = print_page(profile_page(*replica), {made.json});
+  return written ? printed : std::max(printed, report_error(written.error()));
 }
 
 }  // namespace penstock::cli

@@ -250,15 +250,16 @@ core::Result<engine::EngineProfile> profile_of(const profiling::MeasuredModel& m
   return profile;
 }
 
-int write_profile(const Run& run, const profiling::MeasuredModel& model, const GivenLimits& given,
-                  ProfiledReplica& replica, const std::string& json) {
+tl::expected<core::Result<void>, int> write_profile(const Run& run, const profiling::MeasuredModel& model,
+                                                    const GivenLimits& given, ProfiledReplica& replica,
+                                                    const std::string& json) {
   replica.limits = limits_of(run, model, given);
   auto profile = profile_of(model, replica.limits);
-  if (!profile) return report_error(profile.error());
+  if (!profile) return tl::make_unexpected(report_error(profile.error()));
   const std::string text = capacity::profile_json(*profile, run.id.endpoint);
   replica.model = std::make_shared<engine::Table>(*std::move(profile), run.id.endpoint);
   replica.longest_prompt = model.longest_prompt();
-  if (json.empty()) return kGood;
+  if (json.empty()) return core::Result<void>{};
   profiling::ProfileDocument document;
   document.id = run.id;
   document.sequences_max = replica.limits.max_sequences;
@@ -271,11 +272,10 @@ int write_profile(const Run& run, const profiling::MeasuredModel& model, const G
     document.c_out_tokens_per_s = found->tokens.output_tokens_per_s;
   }
   const InterruptLater later;
-  const auto written = report::write_file(json, profiling::profile_document(text, document, run.profiler.state()));
-  if (!written) return report_error(written.error());
+  auto written = report::write_file(json, profiling::profile_document(text, document, run.profiler.state()));
   std::error_code ignored;
-  if (run.is_complete) std::filesystem::remove(run.partial, ignored);
-  return kGood;
+  if (written && run.is_complete) std::filesystem::remove(run.partial, ignored);
+  return written;
 }
 
 core::Result<load::GeneratorOptions> generator_of(const net::Url& url, const EndpointProfileOptions& options,
@@ -381,8 +381,10 @@ int profile_endpoint(const std::string& url, const EndpointProfileOptions& optio
     if (!run.is_complete) error.hint = "--requests or --duration was reached";
     return report_error(stopped(run, std::move(error)));
   }
-  if (const int code = write_profile(run, *fitted, given, replica, json); code != kGood) return code;
-  return print_page(summary(run) + profile_page(replica), {json});
+  const auto written = write_profile(run, *fitted, given, replica, json);
+  if (!written) return written.error();
+  const int printed = print_page(summary(run) + profile_page(replica), {json});
+  return *written ? printed : std::max(printed, report_error(written->error()));
 }
 
 }  // namespace penstock::cli

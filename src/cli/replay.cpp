@@ -1,6 +1,7 @@
 // `penstock replay`: compares autoscaling policies on traces.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "cli/arguments.h"
@@ -98,7 +99,8 @@ struct ReplayRequest {
   bool quiet = false;
 };
 
-// Runs the replay, writes the files and prints the table. Reports errors and returns the exit code.
+// Runs the replay, writes the files and prints the table. Reports errors, also those of single files, and returns the
+// exit code.
 int run(ReplayRequest request) {
   std::vector<std::string> inputs = std::move(request.inputs);
   const configuration::TraceOptions& traces = request.configuration.traces;
@@ -123,18 +125,18 @@ int run(ReplayRequest request) {
   report.frontier = std::move(runs->frontier);
   report.fixed = std::move(runs->fixed);
   report.metrics = std::move(runs->metrics);
-  if (const auto written = write_outputs(setup->configuration.output, report); !written)
-    return report_error(written.error());
+  const options::Problems missing = write_outputs(setup->configuration.output, report);
   const configuration::OutputOptions& files = setup->configuration.output;
-  const bool emits = request.emit.kind != Emit::kNothing;
-  if (!emits && !request.quiet) {
+  int printed = kGood;
+  if (request.emit.kind != Emit::kNothing) {
+    if (!request.quiet) print_error_text(report::render_table(report, {}));
+    printed = print(scaled_objects(request.emit, setup->configuration, runs->capacities, report));
+  } else if (!request.quiet) {
     const std::string table = report::render_table(
         report, {.colour = stdout_has_colour(), .width = terminal_width().value_or(report::kTableWidth)});
-    return print_page(table, {files.json, files.csv, files.html, files.decision_log, files.metrics});
+    printed = print_page(table, {files.json, files.csv, files.html, files.decision_log, files.metrics});
   }
-  if (!emits) return kGood;
-  if (!request.quiet) print_error_text(report::render_table(report, {}));
-  return print(scaled_objects(request.emit, setup->configuration, runs->capacities, report));
+  return std::max(printed, report_error(missing));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "cli/replay_deployments.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "cli/commands.h"
@@ -26,11 +27,12 @@ int run_deployments(DeploymentsRequest request) {
   if (!report) return report_error(report.error());
   report->command = std::move(request.command);
   for (report::DeploymentReport& deployment : report->deployments) deployment.report.info.command = report->command;
-  if (const auto written = write_outputs(output, *report); !written) return report_error(written.error());
-  if (request.quiet) return kGood;
+  const options::Problems missing = write_outputs(output, *report);
+  if (request.quiet) return report_error(missing);
   const std::string table = report::render_table(
       *report, {.colour = stdout_has_colour(), .width = terminal_width().value_or(report::kTableWidth)});
-  return print_page(table, {output.json, output.csv, output.html, output.decision_log});
+  const int printed = print_page(table, {output.json, output.csv, output.html, output.decision_log});
+  return std::max(printed, report_error(missing));
 }
 
 }  // namespace penstock::cli

@@ -1,6 +1,7 @@
 // `penstock size`: whether a MIG instance, MPS or whole GPUs fit a model and a load, and how many replicas it needs.
 #include "capacity/sizing.h"
 
+#include <algorithm>
 #include <string_view>
 
 #include "cli/arguments.h"
@@ -126,11 +127,10 @@ int size(const Arguments& arguments) {
   const auto request = make_sizing(made);
   if (!request) return report_input_error(request.error());
   const capacity::SizingAdvice advice = capacity::advise(*request);
-  if (!made.json.empty()) {
-    const auto written = report::write_file(made.json, size_json(*request, advice));
-    if (!written) return report_error(written.error());
-  }
-  return print_page(size_page(*request, advice), {made.json});
+  core::Result<void> written;
+  if (!made.json.empty()) written = report::write_file(made.json, size_json(*request, advice));
+  const int printed = print_page(size_page(*request, advice), {made.json});
+  return written ? printed : std::max(printed, report_error(written.error()));
 }
 
 }  // namespace penstock::cli

@@ -1,7 +1,6 @@
 // `penstock up`: runs all of Penstock on one machine, with traffic.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
@@ -15,6 +14,7 @@
 #include "cli/console.h"
 #include "cli/gateway_setup.h"
 #include "cli/log_setup.h"
+#include "cli/up_folder.h"
 #include "cli/up_summary.h"
 #include "configuration/configuration.h"
 #include "connect/processes/process_host.h"
@@ -29,8 +29,6 @@
 namespace penstock::cli {
 namespace {
 
-constexpr std::size_t kRunsKept = 20;
-constexpr std::uint64_t kRunNumberMax = 1'000'000'000;
 constexpr core::Duration kSummaryTimeout = std::chrono::seconds{2};
 
 struct UpOptions {
@@ -366,7 +364,7 @@ class Supervisor {
           return;
         }
     if (!summary_.empty()) static_cast<void>(print(summary_));
-    print_status("logs, ledger, decisions and an HTML report of this run: " + folder_.string());
+    print_status(folder_contents(folder_, reports_before_) + ": " + folder_.string());
     loop_.stop();
   }
 
@@ -375,6 +373,7 @@ class Supervisor {
   const UpOptions& options_;
   std::filesystem::path folder_;
   std::vector<std::string> models_;
+  std::size_t reports_before_ = count_reports(folder_);
   connect::ProcessHost host_;
   std::vector<Part> parts_;
   std::vector<net::Loop::Timer> timers_;
@@ -384,46 +383,6 @@ class Supervisor {
   std::vector<RunDocuments> runs_;
   std::string summary_;
 };
-
-// The folder of all runs, which only this user may read.
-std::filesystem::path folder_of_runs(std::error_code& error) {
-  const char *state = std::getenv("XDG_STATE_HOME"), *home = std::getenv("HOME");
-  if (state != nullptr && *state == '/') return std::filesystem::path{state} / "penstock" / "up";
-  if (home != nullptr && *home == '/') return std::filesystem::path{home} / ".local" / "state" / "penstock" / "up";
-  return std::filesystem::temp_directory_path(error) / fmt::format("penstock-up-{}", ::getuid());
-}
-
-// Runs are numbered from 1. Makes the folder of a new one and removes the oldest beyond kRunsKept.
-std::filesystem::path make_run_folder(std::error_code& error) {
-  const std::filesystem::path runs = folder_of_runs(error);
-  if (!error) std::filesystem::create_directories(runs, error);
-  if (!error) std::filesystem::permissions(runs, std::filesystem::perms::owner_all, error);
-  std::vector<std::uint64_t> numbers;
-  if (!error)
-    for (const auto& entry : std::filesystem::directory_iterator{runs, error})
-      if (const auto number = options::parse_count(entry.path().filename().string(), 1, kRunNumberMax))
-        numbers.push_back(*number);
-  std::sort(numbers.begin(), numbers.end());
-  for (std::size_t i = 0; i + kRunsKept <= numbers.size(); ++i) {
-    std::error_code ignored;  // A run that cannot be removed is kept.
-    std::filesystem::remove_all(runs / std::to_string(numbers[i]), ignored);
-  }
-  // Another `penstock up` may take the number at the same time.
-  for (std::uint64_t number = numbers.empty() ? 1 : numbers.back() + 1; !error; ++number)
-    if (std::filesystem::create_directory(runs / std::to_string(number), error)) return runs / std::to_string(number);
-  return runs;
-}
-
-core::Result<std::filesystem::path> make_folder(const UpOptions& options) {
-  std::error_code error;
-  std::filesystem::path folder = options.state_folder;
-  if (folder.empty())
-    folder = make_run_folder(error);
-  else
-    std::filesystem::create_directories(folder, error);
-  if (error) return core::environment_error(folder.string(), "cannot be made: " + error.message());
-  return folder;
-}
 
 core::Result<std::string> config_file(const UpOptions& options, const std::filesystem::path& folder) {
   if (!options.config.empty()) return options.config;
@@ -459,8 +418,10 @@ int up(const Arguments& arguments) {
   if (const auto read = read_flags(table, *parsed); !read) return read.error();
   for (const auto& [flag, address] : {std::pair{"--listen", made.listen}, {"--admin-listen", made.admin_listen}})
     if (const auto read = parse_listen(address, flag); !read) return report_error(read.error());
-  const auto folder = make_folder(made);
+  const auto folder = make_run_folder(made.state_folder);
   if (!folder) return report_error(folder.error());
+  const auto lock = lock_run_folder(*folder);
+  if (!lock) return report_error(lock.error());
   const auto config = config_file(made, *folder);
   if (!config) return report_error(config.error());
   const auto token = token_file(*folder);

@@ -113,7 +113,9 @@ std::int64_t JsonFields::integer(const char* name, std::int64_t min, std::int64_
   const Json* const value = take(name, "a whole number");
   if (value == nullptr) return 0;
   if (!value->is_number_integer())
-    return fail(name, fmt::format("must be a whole number, is {}", value->type_name())), std::int64_t{0};
+    return fail(name, fmt::format("must be a whole number from {} to {}, is {}", min, max,
+                                  value->is_number() ? value->dump() : value->type_name())),
+           std::int64_t{0};
   const bool beyond =
       value->is_number_unsigned() && value->get<std::uint64_t>() > static_cast<std::uint64_t>(INT64_MAX);
   const std::int64_t number = beyond ? INT64_MAX : value->get<std::int64_t>();

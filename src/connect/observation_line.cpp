@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <span>
@@ -335,9 +336,17 @@ core::Result<ObservationLine> read_observation(std::string_view json) {
   }
   if (requests == nullptr) return line;
   line.requests.emplace();
+  std::map<std::string, bool> has_ended;  // By id.
   for (const Json& each : *requests) {
-    auto request = read_request(each, fmt::format("requests[{}]", line.requests->size()), line.at);
+    const std::string path = fmt::format("requests[{}]", line.requests->size());
+    auto request = read_request(each, path, line.at);
     if (!request) return tl::make_unexpected(request.error());
+    const bool ends = request->ended.has_value();
+    // A request may arrive and end in one observation.
+    if (const auto [at, is_new] = has_ended.try_emplace(request->id, ends); !request->id.empty() && !is_new)
+      if (std::exchange(at->second, true) || !ends)
+        return core::invalid_input(fmt::format("{}: {}.id", kLineName, path),
+                                   "is in the observation twice: " + options::quote(request->id));
     line.requests->push_back(*std::move(request));
   }
   return line;

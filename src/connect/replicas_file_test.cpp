@@ -68,7 +68,7 @@ TEST(ReplicasFile, ErrorsNameTheLocation) {
   EXPECT_EQ(error_of(with_entry(R"({"id":"a","url":"http://h","weight":0})")),
             "replicas.json: replicas[0].weight: must be 0.001 to 1000, is 0");
   EXPECT_EQ(error_of(with_entry(R"({"id":"a","url":"http://h","block_tokens":1.5})")),
-            "replicas.json: replicas[0].block_tokens: must be a whole number, is number");
+            "replicas.json: replicas[0].block_tokens: must be a whole number from 1 to 1000000, is 1.5");
   EXPECT_EQ(error_of(with_entry(R"({"id":"a","url":"http://h","kv_blocks":18446744073709551615})")),
             "replicas.json: replicas[0].kv_blocks: must be 1 to 9223372036854775807, is 18446744073709551615");
   EXPECT_EQ(error_of("{\"version\":1e999}"), "replicas.json: invalid JSON: a number is out of range");

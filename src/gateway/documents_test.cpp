@@ -180,6 +180,19 @@ TEST_F(Documents, TheMetricsAreWhatPrometheusReads) {
     EXPECT_NE(text.find(line), std::string::npos) << line << "\n" << text;
 }
 
+TEST(Metrics, OfLedgerAndLogsAreThereIfOneIsWritten) {
+  Lifecycle lifecycle;
+  EXPECT_EQ(metrics_text({}, {}, lifecycle).find("penstock_ledger"), std::string::npos);
+  lifecycle.ledger = [] { return LedgerHealth{false, 7, 3}; };
+  lifecycle.lost_access_lines = [] { return std::uint64_t{9}; };
+  const std::string text = metrics_text({}, {}, lifecycle);
+  for (const std::string& fault : faults_of(text)) ADD_FAILURE() << fault;
+  for (const char* line :
+       {"\npenstock_ledger_writable 0\n", "\npenstock_ledger_waiting_entries 7\n",
+        "\npenstock_ledger_dropped_entries_total 3\n", "\npenstock_log_lost_lines_total{log=\"access\"} 9\n"})
+    EXPECT_NE(text.find(line), std::string::npos) << line << "\n" << text;
+}
+
 TEST(Metrics, ReportTheUsageOfModelsAndTenants) {
   Overview overview;
   overview.models.resize(2);

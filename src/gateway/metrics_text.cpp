@@ -251,6 +251,25 @@ void add_lifecycle(telemetry::ExpositionWriter& text, const Lifecycle& lifecycle
   text.add(static_cast<double>(lifecycle.rejected_unix_s), {{"result", "rejected"}});
 }
 
+void add_lost_lines(telemetry::ExpositionWriter& text, const Lifecycle& lifecycle) {
+  text.family("penstock_log_lost_lines_total", "counter",
+              "lines that were lost because they came too fast or the disk did not take them: of the log of the "
+              "process, and of the file of --access-log");
+  for (const auto& [log, lost] :
+       {std::pair{"process", &lifecycle.lost_log_lines}, std::pair{"access", &lifecycle.lost_access_lines}})
+    if (*lost) text.add(static_cast<double>((*lost)()), {{"log", log}});
+}
+
+void add_ledger(telemetry::ExpositionWriter& text, const LedgerHealth& ledger) {
+  text.family("penstock_ledger_writable", "gauge", "0 while entries of the ledger cannot be written");
+  text.add(ledger.writable ? 1 : 0);
+  text.family("penstock_ledger_waiting_entries", "gauge", "entries of the ledger that wait to be written");
+  text.add(static_cast<double>(ledger.waiting));
+  text.family("penstock_ledger_dropped_entries_total", "counter",
+              "entries of the ledger that were not written, because too many waited or the ledger rejected them");
+  text.add(static_cast<double>(ledger.dropped));
+}
+
 void add_memory(telemetry::ExpositionWriter& text, const net::MemoryBudget& memory,
                 const net::ServerCounters& connections) {
   text.family("penstock_memory_held_bytes", "gauge", "memory held for requests and answers");
@@ -318,6 +337,8 @@ std::string metrics_text(const Overview& overview, const WorkerTotals& totals, c
   add_connections(text, totals.connections);
   if (overview.memory) add_memory(text, *overview.memory, totals.connections);
   add_lifecycle(text, lifecycle);
+  add_lost_lines(text, lifecycle);
+  if (lifecycle.ledger) add_ledger(text, lifecycle.ledger());
   text.finish();
   return written;
 }

@@ -119,7 +119,7 @@ class Follower final : public PodSource {
 }  // namespace
 
 core::Result<void> check_pod_options(const PodOptions& options) {
-  if (!options.follows_any()) return {};
+  if (!options.follows_any() || options.kubeconfig.empty()) return {};
   auto access = connect::find_kubernetes_access(options.kubeconfig);
   if (!access) return of_options(access.error());
   if (auto loaded = connect::KubernetesCredentials::load(*std::move(access)); !loaded)

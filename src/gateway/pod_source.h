@@ -28,7 +28,9 @@ struct PodOptions {
   bool operator==(const PodOptions&) const = default;
 };
 
-// Reads the files that the options lead to. Errors have `where` = the section of the options and the place in a file.
+// Reads the kubeconfig that the options name, and the files that it leads to. Without one nothing is read, because the
+// machine that runs the gateway decides which is used, and only that one may be in a cluster. Errors have `where` = the
+// section of the options and the place in a file.
 [[nodiscard]] core::Result<void> check_pod_options(const PodOptions& options);
 
 // A pod that is ready serves, one that is not is warming, and one that terminates, or that a planner has marked, is
@@ -55,7 +57,7 @@ class PodSource {
     std::function<void(std::vector<ReplicaEndpoint>)> found;  // The first time, and when something has changed.
     std::function<void(const std::string& error)> failed;     // Once until it is another error.
   };
-  // Errors as check_pod_options().
+  // Also an error: access to the cluster that is not there. Other errors as check_pod_options().
   [[nodiscard]] static core::Result<std::unique_ptr<PodSource>> start(net::Loop& loop, const PodOptions& options,
                                                                       Listener listener);
   virtual ~PodSource() = default;

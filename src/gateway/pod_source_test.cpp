@@ -165,6 +165,8 @@ TEST(PodSource, NamesAKubeconfigThatCannotBeUsed) {
   EXPECT_TRUE(checked.error().message().starts_with("gateway.kubernetes: /no/such/file")) << checked.error().message();
   net::Loop loop;
   EXPECT_FALSE(PodSource::start(loop, options, {}));
+  options.kubeconfig.clear();
+  EXPECT_TRUE(check_pod_options(options));  // The machine of the gateway is another one.
 }
 
 TEST(PodSource, ReportsOnlyChangesOfReplicas) {

@@ -91,7 +91,8 @@ void TrafficRecorder::run() {
     record();
   }
   if (!waiting_.empty())
-    log_.write(logging::Event::kLedger, {{"message", fmt::format("{} bytes of the trace are lost", waiting_.size())}});
+    log_.write(logging::Event::kRecording,
+               {{"message", fmt::format("{} bytes of the trace are lost", waiting_.size())}});
 }
 
 void TrafficRecorder::record() {
@@ -123,13 +124,13 @@ void TrafficRecorder::write() {
   const auto written = file_.append(waiting_);
   if (!written) {
     if (!std::exchange(fails_, true))
-      log_.write(logging::Event::kLedger,
+      log_.write(logging::Event::kRecording,
                  {{"message", fmt::format("traffic is not recorded: {}", written.error().message())}});
     return;
   }
   waiting_.clear();
   if (std::exchange(fails_, false))
-    log_.write(logging::Event::kLedger,
+    log_.write(logging::Event::kRecording,
                {{"message", fmt::format("traffic is recorded again; {} requests are missing", missed_)}});
 }
 

@@ -190,9 +190,9 @@ TEST_F(Recorder, EverythingThatHasEndedIsWrittenAtTheEnd) {
 
 void wait_for_lines(const logging::testing::CapturedLog& log, std::size_t count) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds{60};
-  while (log.count(logging::Event::kLedger) < count && std::chrono::steady_clock::now() < deadline)
+  while (log.count(logging::Event::kRecording) < count && std::chrono::steady_clock::now() < deadline)
     std::this_thread::sleep_for(std::chrono::milliseconds{1});
-  ASSERT_EQ(log.count(logging::Event::kLedger), count);
+  ASSERT_EQ(log.count(logging::Event::kRecording), count);
 }
 
 TEST_F(Recorder, LinesWaitWhileTheFileCannotBeWrittenAndFurtherOnesAreCounted) {
@@ -214,7 +214,7 @@ TEST_F(Recorder, LinesWaitWhileTheFileCannotBeWrittenAndFurtherOnesAreCounted) {
   fs::create_directories(folder_);
   wait_for_lines(log, 2);
   recorder->reset();
-  const auto lines = log.lines(logging::Event::kLedger);
+  const auto lines = log.lines(logging::Event::kRecording);
   EXPECT_NE(lines[0].find("traffic is not recorded: " + path() + ": cannot be opened"), std::string::npos) << lines[0];
   EXPECT_NE(lines[1].find("traffic is recorded again; 1 requests are missing"), std::string::npos) << lines[1];
   EXPECT_EQ(content(), std::string{kLine} + std::string{kLine});

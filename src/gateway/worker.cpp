@@ -235,6 +235,11 @@ std::string Worker::error_body(int status, std::string_view fault) {
   error.status = status;
   error.type = status >= 500 ? "api_error" : "invalid_request_error";
   error.message = fault;
+  if (status == 413) {
+    error.code = "request_too_large";
+    error.message +=
+        fmt::format("; at most {} bytes are read (gateway.body_max)", context_.settings->options.server.body_bytes);
+  }
   return api::error_body(error);
 }
 

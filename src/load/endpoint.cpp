@@ -108,7 +108,8 @@ core::Result<ServedModel> request_model(net::Loop& loop, const GeneratorOptions&
   });
   if (!model) {
     core::Error error = model.error();
-    error.where = generator.dialect.host_field + (error.where.empty() ? "" : " " + error.where);
+    // The place is a path, or the address itself.
+    error.where = generator.dialect.host_field + (error.where.starts_with('/') ? " " + error.where : "");
     if (error.hint.empty()) error.hint = "name the model with --model if the server does not list its models";
     return tl::make_unexpected(std::move(error));
   }

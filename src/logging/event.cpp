@@ -36,6 +36,9 @@ constexpr std::array kEvents = {
         "whose new values are in force."},
     EventInfo{Event::kConfigChanged, kInfo, "config_changed", "gateway, plan", "key from to",
               "A reload put a new value in force. Values of secrets are not shown."},
+    EventInfo{Event::kLimitLoosened, kWarning, "limit_loosened", "gateway, plan", "key from to",
+              "A reload loosened a limit, because the configuration gives the new value: access without an API key, "
+              "more replicas, more GPUs. `config_changed` reports the same key."},
     EventInfo{Event::kConfigReloadFailed, kWarning, "config_reload_failed", "gateway, plan", "file error",
               "The configuration could not be read again; all values stay as they were. One line for each error."},
     EventInfo{Event::kReloadIgnored, kInfo, "reload_ignored", "engine", "cause",
@@ -119,7 +122,9 @@ constexpr std::array kEvents = {
               "tokens_cached tokens_truncated tokens_out duration_ms",
               "A request ended. Only with --access-log."},
     EventInfo{Event::kLedger, kWarning, "ledger", "gateway", "message",
-              "The ledger or the trace of --record cannot be written, or can be written again."},
+              "The ledger cannot be written, or can be written again. One line for each outage."},
+    EventInfo{Event::kRecording, kWarning, "recording", "gateway", "message",
+              "The trace of --record cannot be written, or can be written again."},
     EventInfo{Event::kBudgetsFull, kWarning, "budgets_start_full", "gateway", "cause",
               "The budgets of tenants and classes start full, because their use before the start is unknown: there is "
               "no ledger, or it cannot be read."},
@@ -168,10 +173,11 @@ constexpr std::array kEvents = {
     EventInfo{Event::kProcessEnded, kInfo, "process_ended", "plan", "process pid cause last_line",
               "A process on this machine ended: its exit code or signal, and the last line of its output."},
     EventInfo{
-        Event::kFileUnwritable, kWarning, "file_unwritable", "plan", "error",
-        "A state file, the history, a report or the ConfigMap of the state cannot be written; it is tried again."},
-    EventInfo{Event::kFileWritable, kInfo, "file_writable", "plan", "error",
-              "The state can be written again; `error` is the one that is over."},
+        Event::kFileUnwritable, kWarning, "file_unwritable", "gateway, plan", "error",
+        "A state file, the history, a report, the ConfigMap of the state or the access log cannot be written; it is "
+        "tried again. Lines of the access log are lost meanwhile."},
+    EventInfo{Event::kFileWritable, kInfo, "file_writable", "gateway, plan", "error",
+              "The state or the access log can be written again; `error` is the one that is over."},
     EventInfo{Event::kDecisionLogFailed, kError, "decision_log_failed", "plan", "error",
               "The decision log cannot be written; no decision is written to it from now on."},
     EventInfo{Event::kExternalMetricsFailed, kWarning, "external_metrics_failed", "plan", "error",

@@ -26,6 +26,7 @@ enum class Event : std::uint8_t {
   kTakeover,
   kConfigReloaded,
   kConfigChanged,
+  kLimitLoosened,
   kConfigReloadFailed,
   kReloadIgnored,
   kRestartNeeded,
@@ -61,6 +62,7 @@ enum class Event : std::uint8_t {
   kRequestFailed,
   kAccess,
   kLedger,
+  kRecording,
   kBudgetsFull,
   // The planner.
   kGatewayUnreachable,

@@ -7,11 +7,14 @@
 #include <spdlog/async_logger.h>
 #include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/base_sink.h>
-#include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 namespace penstock::logging {
@@ -36,7 +39,62 @@ std::unique_ptr<spdlog::formatter> formatter_of(Format format) {
 
 struct Counters {
   std::atomic<std::size_t> waiting{0};
-  std::atomic<std::uint64_t> dropped{0};
+  std::atomic<std::uint64_t> dropped{0}, unwritten{0};
+};
+
+// Appends each line to a file with one system call. A line that the disk does not take as a whole is counted.
+class FileSink final : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
+ public:
+  FileSink(int file, const LoggerOptions& options, Counters& counters)
+      : file_(file), name_(options.file), on_outage_(options.on_outage), counters_(counters) {}
+  ~FileSink() override { ::close(file_); }
+  FileSink(const FileSink&) = delete;
+  FileSink& operator=(const FileSink&) = delete;
+
+ private:
+  static constexpr std::chrono::seconds kRecovery{10};
+
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    spdlog::memory_buf_t formatted;
+    formatter_->format(message, formatted);
+    std::string line{formatted.data(), formatted.size()};
+    if (is_cut_) line.insert(0, 1, '\n');
+    if (write(line)) {
+      if (!error_.empty() && message.time - failed_at_ >= kRecovery) report(std::exchange(error_, {}), false);
+      return;
+    }
+    const int error = errno;
+    counters_.unwritten.fetch_add(1, std::memory_order_relaxed);
+    failed_at_ = message.time;
+    if (!error_.empty()) return;
+    error_ = name_ + ": cannot be written: " + std::generic_category().message(error);
+    report(error_, true);
+  }
+  void flush_() override {}
+
+  // Returns false with the error in errno.
+  [[nodiscard]] bool write(std::string_view line) {
+    while (!line.empty()) {
+      const auto written = ::write(file_, line.data(), line.size());
+      if (written < 0 && errno == EINTR) continue;
+      if (written <= 0) return false;
+      const auto bytes = static_cast<std::size_t>(written);
+      is_cut_ = line[bytes - 1] != '\n';
+      line.remove_prefix(bytes);
+    }
+    return true;
+  }
+  void report(const std::string& error, bool begins) const {
+    if (on_outage_) on_outage_(error, begins);
+  }
+
+  const int file_;
+  const std::string name_;
+  const std::function<void(const std::string&, bool)> on_outage_;
+  Counters& counters_;
+  std::string error_;  // Of the outage; empty: there is none.
+  spdlog::log_clock::time_point failed_at_{};
+  bool is_cut_ = false;  // The last line was written in part.
 };
 
 // On the logger's thread: passes lines on, and adds one about those that were dropped.
@@ -62,6 +120,15 @@ class CountingSink final : public spdlog::sinks::base_sink<spdlog::details::null
   Format format_;
   std::uint64_t reported_ = 0;
 };
+
+// Creates the file and its folder if they are missing. A new file is readable by its owner only. Returns -1 with the
+// error in errno.
+int open_file(const std::string& path) {
+  std::error_code ignored;  // open() reports the error.
+  if (const auto folder = std::filesystem::path{path}.parent_path(); !folder.empty())
+    std::filesystem::create_directories(folder, ignored);
+  return ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+}
 
 // Threads that start meanwhile take no signals, which are for the loop of the process.
 class SignalsBlocked {
@@ -97,13 +164,13 @@ core::Result<std::unique_ptr<Logger>> Logger::open(const LoggerOptions& options)
   State& state = *logger->state_;
   try {
     spdlog::sink_ptr inner;
-    // A new file is readable by its owner only.
-    if (!options.file.empty())
-      if (const int file = ::open(options.file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600); file >= 0) ::close(file);
-    if (options.file.empty())
+    if (options.file.empty()) {
       inner = std::make_shared<spdlog::sinks::stderr_sink_st>();
-    else
-      inner = std::make_shared<spdlog::sinks::basic_file_sink_st>(options.file);
+    } else {
+      const int file = open_file(options.file);
+      if (file < 0) throw std::system_error{errno, std::generic_category()};
+      inner = std::make_shared<FileSink>(file, options, state.counters);
+    }
     inner->set_formatter(formatter_of(options.format));
     const SignalsBlocked blocked;
     state.pool = std::make_shared<spdlog::details::thread_pool>(options.lines_max + 1, 1);
@@ -111,8 +178,7 @@ core::Result<std::unique_ptr<Logger>> Logger::open(const LoggerOptions& options)
         "penstock", std::make_shared<CountingSink>(std::move(inner), state.counters, options.format), state.pool,
         spdlog::async_overflow_policy::overrun_oldest);
     state.lines->set_level(spdlog::level::trace);
-    state.lines->flush_on(options.file.empty() ? spdlog::level::off : spdlog::level::trace);
-    // A full disk costs lines and nothing else.
+    // Nothing that fails costs more than lines.
     state.lines->set_error_handler([](const std::string&) {});
   } catch (const std::exception& error) {
     return core::environment_error(options.file, std::string{"cannot be opened for the log: "} + error.what(),
@@ -125,6 +191,7 @@ core::Result<std::unique_ptr<Logger>> Logger::open(const LoggerOptions& options)
 Logger::~Logger() { state_->pool.reset(); }
 
 std::uint64_t Logger::dropped() const { return state_->counters.dropped.load(std::memory_order_relaxed); }
+std::uint64_t Logger::unwritten() const { return state_->counters.unwritten.load(std::memory_order_relaxed); }
 
 void Logger::append(Event event, std::span<const Field> fields) {
   State& state = *state_;

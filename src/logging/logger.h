@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -18,6 +19,9 @@ struct LoggerOptions {
   std::string file;  // lines are appended; empty: standard error
   // Lines that wait to be written. More are dropped; a line log_lines_dropped counts them once there is room.
   std::size_t lines_max = 8192;
+  // Receives the error when lines of the file begin to be lost, and once more when they have been written for 10 s.
+  // Called on the thread of the log.
+  std::function<void(const std::string& error, bool begins)> on_outage{};
 };
 
 // A write() formats the line and hands it to the thread; it never waits for the disk or the terminal. The thread takes
@@ -28,7 +32,9 @@ class Logger final : public Log {
   [[nodiscard]] static core::Result<std::unique_ptr<Logger>> open(const LoggerOptions& options);
   ~Logger() override;  // writes the lines that wait
 
-  [[nodiscard]] std::uint64_t dropped() const;  // lines, since the start
+  // Lines since the start: those that came too fast, and those that the disk did not take.
+  [[nodiscard]] std::uint64_t dropped() const;
+  [[nodiscard]] std::uint64_t unwritten() const;
 
  private:
   struct State;

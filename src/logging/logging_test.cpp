@@ -182,6 +182,23 @@ TEST_F(LoggerTest, DropsAndCountsLinesThatCannotBeWrittenInTime) {
   EXPECT_NE(contents(path_).find("log_lines_dropped lines="), std::string::npos);
 }
 
+TEST(Logger, LinesThatTheDiskDoesNotTakeAreCountedAndReportedOnce) {
+  std::vector<std::string> reports;
+  {
+    LoggerOptions options;
+    options.file = "/dev/full";
+    options.on_outage = [&](const std::string& error, bool begins) {
+      reports.push_back((begins ? "begins " : "ends ") + error);
+    };
+    auto log = Logger::open(options);
+    ASSERT_TRUE(log);
+    for (int i = 0; i < 5; ++i) (*log)->write(Event::kDrain, {{"cause", "SIGTERM"}});
+    while ((*log)->unwritten() < 5) std::this_thread::yield();
+    EXPECT_EQ((*log)->dropped(), 0U);
+  }
+  EXPECT_EQ(reports, std::vector<std::string>{"begins /dev/full: cannot be written: No space left on device"});
+}
+
 TEST(Logger, AFileThatCannotBeOpenedIsAnError) {
   const auto log = Logger::open({Format::kText, Level::kInfo, "/proc/none/log", 10});
   ASSERT_FALSE(log);

@@ -245,7 +245,10 @@ tl::expected<YamlNode, Problems> parse_yaml(std::string_view file, std::string_v
   }
   if (!problems.empty()) return tl::make_unexpected(std::move(problems));
   YamlNode root = builder.take_root();
-  if (root.kind == YamlNode::Kind::kNull) root.kind = YamlNode::Kind::kMap;
+  if (root.kind == YamlNode::Kind::kNull) {
+    root = {};  // Not at the end of the document.
+    root.kind = YamlNode::Kind::kMap;
+  }
   return root;
 }
 

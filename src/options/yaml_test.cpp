@@ -27,6 +27,8 @@ TEST(Yaml, EmptyDocumentIsAnEmptySection) {
     const auto root = parse_yaml("p.yaml", text);
     ASSERT_TRUE(root) << text;
     EXPECT_EQ(root->kind, YamlNode::Kind::kMap);
+    EXPECT_EQ(root->line, 1U);
+    EXPECT_EQ(root->column, 1U);
   }
 }
 

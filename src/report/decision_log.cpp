@@ -194,6 +194,7 @@ core::Result<DecisionLog> parse_decision_jsonl(std::string_view text, std::strin
   for (std::size_t line = 1; !text.empty(); ++line) {
     const std::size_t end = std::min(text.find('\n'), text.size());
     std::string_view row = text.substr(0, end);
+    const bool has_end = end < text.size();
     text.remove_prefix(std::min(end + 1, text.size()));
     if (row.ends_with('\r')) row.remove_suffix(1);
     if (row.find_first_not_of(" \t") == std::string_view::npos) continue;
@@ -204,6 +205,10 @@ core::Result<DecisionLog> parse_decision_jsonl(std::string_view text, std::strin
     if (log.records.size() == kDecisionEntriesMax)
       return core::invalid_input(where, fmt::format("is more than {} entries", kDecisionEntriesMax), "split the log");
     const Json json = Json::parse(row, nullptr, false);
+    if (json.is_discarded() && !has_end && row.front() == '{') {
+      log.cut_line = line;
+      break;
+    }
     if (json.is_discarded())
       return core::invalid_input(where, "is not a JSON object", "a decision log has one on each line");
     if (json.is_object() && json.contains("error")) {

@@ -26,11 +26,12 @@ inline constexpr std::size_t kDecisionEntriesMax = 5'000'000;
 
 struct DecisionLog {
   std::vector<decision::DecisionRecord> records;
-  std::size_t errors = 0;  // Objects with `error`, which `penstock decide` writes for a line that it cannot use.
+  std::size_t errors = 0;    // Objects with `error`, which `penstock decide` writes for a line that it cannot use.
+  std::size_t cut_line = 0;  // Number of the last line if its end is missing, as after a full disk; else 0.
 };
 
 // Unknown keys are ignored, so that a log of a later version can be read; an unknown reason, limit, cause or phase is
-// an error. Errors are of the input and name the place as `name:line`.
+// an error. Errors are of the input and name the place as `name:line`. An incomplete last line is left out.
 [[nodiscard]] core::Result<DecisionLog> parse_decision_jsonl(std::string_view text, std::string_view name);
 
 }  // namespace penstock::report

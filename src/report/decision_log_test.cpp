@@ -163,6 +163,22 @@ TEST(DecisionLog, ObjectsWithAnErrorAreSkippedAndCounted) {
   EXPECT_EQ(to_decision_jsonl(read->records), good + good);
 }
 
+TEST(DecisionLog, AnIncompleteLastLineIsLeftOut) {
+  const std::string good = to_decision_jsonl(std::vector{tried_record()});
+  for (const std::size_t bytes : {std::size_t{1}, good.size() / 2, good.size() - 2}) {
+    const auto read = parse_decision_jsonl(good + good + good.substr(0, bytes), "log.jsonl");
+    ASSERT_TRUE(read) << read.error().message();
+    EXPECT_EQ(read->records.size(), 2U);
+    EXPECT_EQ(read->cut_line, 3U);
+  }
+  const auto whole = parse_decision_jsonl(good + good.substr(0, good.size() - 1), "log.jsonl");
+  ASSERT_TRUE(whole);
+  EXPECT_EQ(whole->records.size(), 2U);  // Only the end of the line is missing.
+  EXPECT_EQ(whole->cut_line, 0U);
+  EXPECT_FALSE(parse_decision_jsonl(good + good.substr(0, 9) + "\n" + good, "log.jsonl"));
+  EXPECT_FALSE(parse_decision_jsonl("no log", "log.jsonl"));
+}
+
 TEST(DecisionLog, ErrorsNameFileLineAndKey) {
   const std::string good = to_decision_jsonl(std::vector{tried_record()});
   const auto message = [&](const std::string& bad) {

@@ -3,6 +3,8 @@
 import cli_testing
 from cli_testing import CliTest
 
+EXAMPLES = cli_testing.Path(__file__).resolve().parents[2] / "docs" / "examples"
+
 PLAN = """\
 hardware:
   - {name: h100, price: 3.0}
@@ -181,6 +183,25 @@ class Refused(CliTest):
         self.assertEqual(done.stdout, "")
         self.assertIn("penstock: a.yaml:7:15: deployments[0].priority: must be a whole number", done.stderr)
         self.assertIn("deployments[1].wait: unknown key", done.stderr)
+
+    def test_the_other_kind_of_file_is_one_error_that_names_the_command(self):
+        self.assert_refused("allocate", EXAMPLES / "deployments.yaml",
+                            says="is a configuration of gateway and planner; check it with `penstock check FILE`")
+        done = self.run_program("check", EXAMPLES / "allocate.yaml", code=2)
+        self.assertEqual(done.stdout, "")
+        self.assertRegex(done.stderr, r"\A[^\n]*allocate\.yaml: is the input of `penstock allocate`[^\n]*; run `penstock allocate FILE`\n\Z")
+
+    def test_a_file_is_checked_outside_of_the_cluster_that_it_is_for(self):
+        environment = {"KUBERNETES_SERVICE_HOST": "", "KUBECONFIG": "", "HOME": str(self.folder)}
+        for path in sorted(EXAMPLES.glob("*.yaml")):
+            if path.name != "allocate.yaml":
+                self.assertIn(": ok, ", self.run_program("check", path, environment=environment).stdout)
+
+    def test_an_empty_file_has_one_line(self):
+        self.write("empty.yaml", "")
+        done = self.run_program("allocate", "empty.yaml", code=2)
+        self.assertIn("empty.yaml:1:1: ", done.stderr)
+        self.assertNotIn("empty.yaml:2:", done.stderr)
 
     def test_a_budget_below_the_minimum_fleet_reports_the_shortfall(self):
         self.write("a.yaml", PLAN.replace("capacity: 4}", "capacity: 4, min_replicas: 11}"))

@@ -100,7 +100,7 @@ class DecisionLog(CliTest):
     def test_a_log_of_policies_that_never_decide_is_empty_and_says_so(self):
         self.run_program("replay", BUSY, "--policy", "static", "--decision-log", self.log)
         self.assertEqual(self.entries(), [])
-        self.assertIn("no decision in it", self.run_program("explain", self.log).stdout)
+        self.assert_refused("explain", self.log, says="is empty: no decision was written to it")
 
     def test_errors_among_the_answers_of_decide_are_skipped_and_counted(self):
         good = json.dumps({"at_s": 5, "pools": [{"ready": 1}], "requests": []})
@@ -133,6 +133,14 @@ class BadInput(CliTest):
         self.assert_refused("explain", "type.jsonl", says="type.jsonl:1: target: must be a count of replicas")
         self.assert_refused("explain", "missing.jsonl", says="missing.jsonl: cannot be opened; is the name right?")
         self.assert_refused("explain", ".", says=".: cannot be read")
+
+    def test_an_incomplete_last_line_is_left_out_and_reported(self):
+        self.write("cut.jsonl", self.good + self.good + self.good[:40])
+        done = self.run_program("explain", "cut.jsonl")
+        self.assertEqual(done.stderr, "penstock: cut.jsonl:3: the last line is incomplete and is left out\n")
+        self.assertEqual(done.stdout, self.run_program("explain", self.write("whole.jsonl", self.good + self.good)).stdout)
+        self.write("only.jsonl", self.good[:40])
+        self.assert_refused("explain", "only.jsonl", says="only.jsonl: has no complete line")
 
     def test_other_databases_are_refused(self):
         other = sqlite3.connect(self.folder / "other.sqlite")

@@ -277,6 +277,19 @@ class Replay(CliTest):
         self.assertEqual((running.returncode, output), (130, b""))
         self.assertEqual(self.files(), ["trace.jsonl"])
 
+    def test_a_file_that_cannot_be_written_costs_neither_the_table_nor_the_others(self):
+        words = ("replay", "synthetic:rate=2,duration=1m,input=300,output=20", "--policy", "static", "--replicas", 1)
+        good = self.run_program(*words, "--html", "good.html")
+        done = self.run_program(*words, "--html", "/dev/full", "--csv", "/dev/./full", "--json", "out.json", "--metrics",
+                                "out.prom", code=1)
+        self.assertEqual(len(done.stdout.splitlines()), len(good.stdout.splitlines()))
+        self.assertIn("A fixed fleet of 1 replica is the cheapest", done.stdout)
+        for name in ("/dev/full", "/dev/./full"):
+            self.assertIn(f"penstock: {name}: cannot write: No space left on device", done.stderr)
+        self.assertEqual([each["policy"] for each in self.read_json("out.json")["results"]], ["static"])
+        self.assertIn("out.prom", self.files())
+        self.run_program(*words, "--quiet", "--json", "/dev/full", code=1)
+
 
 TWO = """policy: [penstock, keda-tokens]
 max_replicas: 4

@@ -27,6 +27,12 @@ class Size(CliTest):
         self.assertRegex(page, r"(?m)^  MIG 1g\.10gb: weights and overhead do not fit 8\.7 GiB$")
         self.assertLessEqual(max(map(len, page.splitlines())), 120)
 
+    def test_a_file_that_cannot_be_written_does_not_cost_the_page(self):
+        page = self.run_program("size", *LLAMA, "--rate", 1).stdout
+        done = self.run_program("size", *LLAMA, "--rate", 1, "--json", "/dev/full", code=1)
+        self.assertEqual(done.stdout, page)
+        self.assertIn("penstock: /dev/full: cannot write: No space left on device", done.stderr)
+
     def test_the_json_has_all_choices(self):
         made = self.size(*LLAMA, "--rate", 1)
         self.assertEqual((made["model_class"], made["kv_bytes_per_token"], made["reason"]), ("small", 131072, "slice_suffices"))

@@ -5,6 +5,7 @@ import base64
 import http.server
 import json
 import os
+import re
 import subprocess
 import tempfile
 import threading
@@ -250,6 +251,23 @@ class Doctor(unittest.TestCase):
         self.assertIn(("GET", "/ready"), api.requests)
         table = self.doctor("--gateway", "127.0.0.1:1", code=1, configuration={}).stdout
         self.assertRegex(table, r"(?m)^gateway 127\.0\.0\.1:1 +missing +\S")
+
+    def test_replicas_of_the_file(self):
+        models = {"object": "list", "data": [{"id": "llama"}, {"id": "adapter"}]}
+        api = ApiServer(self, documents={"/v1/models": models, "/old/v1/models": None, "/other/v1/models": {}})
+
+        def states(code, *replicas):
+            table = self.doctor(code=code, configuration={"gateway": {"replicas": list(replicas)}}).stdout
+            return re.findall(r"(?m)^replica (\S+) +(ok|missing) +(.*)$", table)
+
+        self.assertEqual(states(0, {"url": api.url}, {"url": api.url + "/", "model": "llama"})[0],
+                         (api.url, "ok", "serves llama, adapter"))
+        (away, wrong, none, old) = states(1, {"url": "http://127.0.0.1:1"}, {"url": api.url, "model": "qwen"},
+                                          {"url": api.url + "/other"}, {"url": api.url + "/old", "model": "llama"})
+        self.assertEqual(away[:2], ("http://127.0.0.1:1", "missing"))
+        self.assertEqual(wrong[1:], ("missing", "serves llama, adapter, and not its configured model qwen; correct its model or its URL"))
+        self.assertEqual(none[1:], ("missing", "/v1/models lists no models; is it an engine?"))
+        self.assertEqual(old[1:], ("ok", "/v1/models answers 404"))  # Its model is given.
 
     def test_bad_input_is_one_line(self):
         def refused(*flags, says, **others):

@@ -161,6 +161,15 @@ class Faults(LoadTest):
         self.assertEqual(figures["requests"]["truncated"], 10)
         self.assertEqual(figures["ttft_ms"]["count"], 10)
 
+    def test_a_quiet_run_names_what_was_missed_and_writes_what_it_can(self):
+        engine = Engine(self, *STEADY)
+        process = self.begin(engine.url, "--rate", 20, "--requests", 5, "--output-tokens", 4, "--quiet", "--expect",
+                             "errors=0,ttft_p50=1us", "--json", "/dev/full", "--html", "load.html")
+        out, errors = self.finish(process, 1)
+        self.assertEqual(out, "")
+        self.assertRegex(errors, r"\Apenstock: /dev/full: [^\n]+\npenstock: --expect ttft_p50=1us: missed, is [^\n]+\n\Z")
+        self.assertTrue((self.folder / "load.html").exists())
+
     def test_ctrl_c_reports_what_was_measured(self):
         engine = Engine(self, *STEADY)
         words = (engine.url, "--rate", 20, "--duration", "10m", "--input-tokens", 50, "--output-tokens", 4,
@@ -204,6 +213,10 @@ class Keys(LoadTest):
         self.assertIn("status 401", table)
         for text in (table, json.dumps(figures)):
             self.assertNotIn("sk-", text.replace(figures["causes"][0]["example"], ""))
+
+    def test_a_server_that_is_away_is_named_once(self):
+        _, err = self.finish(self.begin("http://127.0.0.1:1", "--rate", 1, "--requests", 1), code=1)
+        self.assertEqual(err.count("127.0.0.1:1"), 1, err)
 
     def test_a_wrong_key_is_named_as_the_cause(self):
         engine = Engine(self, *STEADY, "--api-key", "sk-right")

@@ -171,7 +171,7 @@ class MonitoringTest(unittest.TestCase):
         home = Home(self, "  - {name: chat, replicas: 1, min_replicas: 1, max_replicas: 2}")
         with open(home.config, "a") as file:
             file.write("tenants: [{name: nightly, keys: [sk-nightly], tokens_per_minute: 1000}]\n")
-        gateway = home.gateway(self)
+        gateway = home.gateway(self, "--ledger", home.path("usage.sqlite"), "--access-log", home.path("access.log"))
         planner = home.planner(self, gateway)
         until_serving(home, 1)
         until_routed(gateway, 1)

@@ -197,8 +197,40 @@ class ReliabilityTest(unittest.TestCase):
         self.let_files_grow(gateway, os.path.getsize(ledger + "-wal"))
         self.assertEqual([complete(gateway.port, 2, f"prompt {i}")[0] for i in range(20)], [200] * 20)
         until("words on it", lambda: "usage.sqlite" in gateway.log())
+        self.assertEqual(self.gateway_metric(gateway, "penstock_ledger_writable"), 0)
+        self.assertGreater(self.gateway_metric(gateway, "penstock_ledger_waiting_entries"), 0)
+        self.assertEqual(self.gateway_metric(gateway, "penstock_ledger_dropped_entries_total"), 0)
         self.let_files_grow(gateway, resource.RLIM_INFINITY)
         until("all entries", lambda: rows_of(ledger, "select count(*) from entries where outcome = 'completed'") == [(21,)])
+        until("the end of the outage", lambda: self.gateway_metric(gateway, "penstock_ledger_writable") == 1)
+        self.assertEqual(self.gateway_metric(gateway, "penstock_ledger_waiting_entries"), 0)
+        lines = [line for line in gateway.log().splitlines() if " ledger " in line]
+        self.assertEqual([re.split("[:;]", line.split('message="')[1])[0] for line in lines],
+                         ["the ledger is not written", "the ledger is written again"], lines)
+        gateway.signal(STOP)
+        self.assertEqual(gateway.wait(), 0)
+
+    def test_usage_that_is_lost_at_the_stop_shows_in_the_exit_status(self):
+        ledger = os.path.join(self.folder(), "usage.sqlite")
+        engine = Engine(self, *FAST)
+        gateway = self.gateway(engine.url, words=("--ledger", ledger)).ready()
+        self.assertEqual(complete(gateway.port)[0], 200)
+        until("the entry", lambda: rows_of(ledger, "select count(*) from entries where outcome = 'completed'") == [(1,)])
+        self.let_files_grow(gateway, os.path.getsize(ledger + "-wal"))
+        self.assertEqual([complete(gateway.port, 2, f"prompt {i}")[0] for i in range(20)], [200] * 20)
+        until("the outage", lambda: self.gateway_metric(gateway, "penstock_ledger_writable") == 0)
+        gateway.signal(STOP)
+        self.assertEqual(gateway.wait(), 1)
+        self.assertIn("entries of the ledger are not written", gateway.log())
+        self.assertIn("exit_code=1", gateway.log())
+
+    def test_a_full_disk_loses_lines_of_the_access_log_and_nothing_else(self):
+        gateway = self.gateway(Engine(self, *FAST).url, words=("--access-log", "/dev/full")).ready()
+        self.assertEqual([complete(gateway.port)[0] for _ in range(3)], [200] * 3)
+        until("the count", lambda: self.gateway_metric(gateway, 'penstock_log_lost_lines_total{log="access"}') == 3)
+        self.assertEqual(self.gateway_metric(gateway, 'penstock_log_lost_lines_total{log="process"}'), 0)
+        (line,) = [line for line in gateway.log().splitlines() if " file_unwritable " in line]
+        self.assertIn("/dev/full: cannot be written: No space left on device", line)
 
     def test_a_full_disk_stops_the_decision_log_and_nothing_else(self):
         for kind in ("jsonl", "sqlite"):
@@ -233,6 +265,11 @@ class ReliabilityTest(unittest.TestCase):
         self.assertEqual(complete(gateway.port)[0], 200)
 
     @staticmethod
+    def gateway_metric(gateway, sample):
+        text = ask(gateway.admin, "GET", "/metrics")[2]
+        return float(next(line.split()[-1] for line in text.splitlines() if line.startswith(sample)))
+
+    @staticmethod
     def let_files_grow(program, limit):
         _, hard = resource.prlimit(program.process.pid, resource.RLIMIT_FSIZE)
         resource.prlimit(program.process.pid, resource.RLIMIT_FSIZE, (limit, hard))
@@ -262,7 +299,11 @@ class ReliabilityTest(unittest.TestCase):
     def status_of(port, length):
         with socket.create_connection(("127.0.0.1", port), timeout=SECONDS) as connection:
             connection.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % length)
-            return connection.recv(4096).split(b" ")[1]
+            answer = connection.recv(4096)
+            if b"\r\n\r\n{" in answer:
+                error = json.loads(answer.split(b"\r\n\r\n")[1])["error"]
+                assert error["code"] == "request_too_large" and "8388608 bytes" in error["message"], error
+            return answer.split(b" ")[1]
 
     def test_malformed_requests_are_refused_without_effect(self):
         engine = Engine(self, *FAST)

@@ -122,6 +122,25 @@ class UpTest(unittest.TestCase):
         self.assertEqual(os.stat(runs).st_mode & 0o777, 0o700)
         self.assertTrue(os.path.exists(runs + "/1/admin-token"))
 
+    def test_a_second_run_in_the_same_folder_writes_nothing_there(self):
+        home = Home(self)
+        config, token = home.path("penstock.yaml"), home.path("admin-token")
+        os.remove(home.config)
+        up = Up(self, home, "--no-load")
+
+        def contents():
+            with open(config) as file, open(token) as other:
+                return file.read(), other.read()
+
+        before = contents()
+        done = subprocess.run([PROGRAM, "up", "--state-dir", home.folder, "--max-replicas", "9"], capture_output=True,
+                              text=True, timeout=SECONDS)
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertIn("is used by another `penstock up` or planner", done.stderr)
+        self.assertEqual(contents(), before)
+        up.signal(signal.SIGINT)
+        self.assertEqual(up.wait(), 0, up.log())
+
     def test_a_part_that_dies_ends_it_all(self):
         home = self.make_home()
         up = self.up(home, "--no-load")

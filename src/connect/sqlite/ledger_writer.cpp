@@ -22,13 +22,16 @@ LedgerWriter::LedgerWriter(LedgerStore store, const LedgerWriterOptions& options
   thread_ = std::thread{[this] { run(); }};
 }
 
-LedgerWriter::~LedgerWriter() {
+LedgerWriter::~LedgerWriter() { stop(); }
+
+LedgerWriter::State LedgerWriter::stop() {
   {
     const std::lock_guard lock{mutex_};
     stopping_ = true;
   }
   wake_.notify_all();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
+  return state();
 }
 
 void LedgerWriter::Entries::add(const ledger::Entry& entry) {
@@ -66,6 +69,7 @@ void LedgerWriter::Batch::leave_out_closed() {
 LedgerWriter::Batch* LedgerWriter::place() {
   if (queued_ + in_hand_ >= options_.entries_max) {
     ++dropped_;
+    failed_at_ = net::Loop::read_clock();
     return nullptr;
   }
   if (queue_.empty() || queue_.back()->size() >= options_.batch) {
@@ -79,7 +83,7 @@ LedgerWriter::Batch* LedgerWriter::place() {
 
 LedgerWriter::State LedgerWriter::state() const {
   const std::lock_guard lock{mutex_};
-  return {queued_ + in_hand_, written_, dropped_, failures_, error_};
+  return {queued_ + in_hand_, written_, dropped_, failures_, lost_at_stop_, error_, !error_ && !failure_logged_};
 }
 
 bool LedgerWriter::flush() {
@@ -91,7 +95,15 @@ bool LedgerWriter::flush() {
   return settled_ >= until;
 }
 
-// Returns false if nothing waits: the writer stops, or what it wrote is to be flushed.
+std::optional<core::Duration> LedgerWriter::until_next_look() const {
+  std::optional<core::Duration> time;
+  if (unflushed_since_) time = until_flush();
+  if (error_ || (!failure_logged_ && !dropping_logged_)) return time;
+  const core::Duration recovered = std::max(core::Duration{}, failed_at_ + options_.recovery - net::Loop::read_clock());
+  return time ? std::min(*time, recovered) : recovered;
+}
+
+// Returns false if nothing waits: the writer stops, what it wrote is to be flushed, or a failure may have ended.
 bool LedgerWriter::wait_for_work(std::unique_lock<std::mutex>& lock) {
   const auto flush_requested = [&] { return stopping_ || flush_until_ > settled_; };
   if (in_hand_ > 0) {
@@ -100,9 +112,10 @@ bool LedgerWriter::wait_for_work(std::unique_lock<std::mutex>& lock) {
     return true;
   }
   const auto has_work = [&] { return flush_requested() || queued_ > 0; };
-  if (!unflushed_since_)
+  const std::optional<core::Duration> longest = until_next_look();
+  if (!longest)
     wake_.wait(lock, has_work);
-  else if (!wake_.wait_for(lock, until_flush(), has_work))
+  else if (!wake_.wait_for(lock, *longest, has_work))
     return false;
   wake_.wait_for(lock, options_.interval, [&] { return flush_requested() || queued_ >= options_.batch; });
   return queued_ > 0;
@@ -180,6 +193,7 @@ void LedgerWriter::note(const Written& written) {
   done_.reset();
   if (!written.error) return;
   ++failures_;
+  failed_at_ = net::Loop::read_clock();
   flush_until_ = 0;  // Callers of flush() are notified; the next attempt follows after the retry interval.
 }
 
@@ -187,6 +201,7 @@ void LedgerWriter::note(const Written& written) {
 std::string LedgerWriter::drop_rest() {
   const std::uint64_t left = in_hand_ + queued_;
   dropped_ += left;
+  lost_at_stop_ += left;
   settled_ += left;
   in_hand_ = queued_ = 0;
   queue_.clear();
@@ -207,7 +222,8 @@ std::vector<std::string> LedgerWriter::new_lines() {
     lines.push_back(fmt::format("entries of the ledger are dropped: {} wait, and no more than {} may", waiting,
                                 options_.entries_max));
   }
-  const bool over = !error_ && waiting <= options_.entries_max / 2;
+  const bool recovered = stopping_ || net::Loop::read_clock() - failed_at_ >= options_.recovery;
+  const bool over = !error_ && waiting <= options_.entries_max / 2 && recovered;
   if (over && (failure_logged_ || dropping_logged_)) {
     lines.push_back(fmt::format("the ledger is written again; {} entries were dropped", dropped_ - dropped_logged_));
     failure_logged_ = dropping_logged_ = false;
@@ -236,14 +252,15 @@ core::Duration LedgerWriter::until_flush() const {
   return std::max(core::Duration{}, *unflushed_since_ + options_.flush_interval - net::Loop::read_clock());
 }
 
-void LedgerWriter::flush_to_disk(Written& written) {
+bool LedgerWriter::flush_to_disk(Written& written) {
   if (written.entries > 0 && !unflushed_since_) unflushed_since_ = net::Loop::read_clock();
-  if (!unflushed_since_ || until_flush() > core::Duration{}) return;
+  if (!unflushed_since_ || until_flush() > core::Duration{}) return false;
   unflushed_since_.reset();
   auto flushed = store_.flush_to_disk();
-  if (flushed) return;
+  if (flushed) return true;
   unflushed_since_ = net::Loop::read_clock();
   written.error = std::move(flushed.error());
+  return false;
 }
 
 void LedgerWriter::run() {
@@ -255,9 +272,9 @@ void LedgerWriter::run() {
     Written written;
     if (has_batch) written = write_batch();
     if (has_batch && !written.error) clean();
-    flush_to_disk(written);
+    const bool flushed = flush_to_disk(written);
     lock.lock();
-    if (has_batch || written.error) note(written);
+    if (has_batch || flushed || written.error) note(written);
     std::vector<std::string> lines = new_lines();
     if (last && error_ && in_hand_ > 0) lines.push_back(drop_rest());
     progress_.notify_all();
@@ -266,6 +283,10 @@ void LedgerWriter::run() {
     for (const std::string& sentence : lines) log_(sentence);
     lock.lock();
   }
+  const std::vector<std::string> lines = new_lines();  // The end of a failure.
+  lock.unlock();
+  for (const std::string& sentence : lines)
+    if (log_) log_(sentence);
 }
 
 }  // namespace penstock::connect

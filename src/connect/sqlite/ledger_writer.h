@@ -26,6 +26,9 @@ struct LedgerWriterOptions {
   std::size_t batch = 1'000;          // A transaction is written once this number of entries waits …
   core::Duration interval = std::chrono::milliseconds{100};  // … or after this time.
   core::Duration retry = std::chrono::seconds{1};            // Time to the next attempt after a failed batch.
+  // Time without a failure after which an outage has ended. A disk that is nearly full takes some batches and not
+  // others.
+  core::Duration recovery = std::chrono::seconds{10};
   // Longest time from a write to its flush to the disk: what a power loss takes.
   core::Duration flush_interval = std::chrono::milliseconds{800};
   core::Duration keep{};  // Entries opened longer than this before the newest one are removed; 0 keeps all.
@@ -40,7 +43,7 @@ class LedgerWriter {
   using LogLine = std::function<void(const std::string&)>;
 
   LedgerWriter(LedgerStore store, const LedgerWriterOptions& options, LogLine log);
-  ~LedgerWriter();  // Writes the remaining entries, makes one attempt if the disk fails, and logs what was not written.
+  ~LedgerWriter();  // Stops.
   LedgerWriter(const LedgerWriter&) = delete;
   LedgerWriter& operator=(const LedgerWriter&) = delete;
 
@@ -63,9 +66,14 @@ class LedgerWriter {
     std::uint64_t waiting = 0;
     std::uint64_t written = 0, dropped = 0;  // Openings, growths and closings.
     std::uint64_t failures = 0;              // Failed batches.
+    std::uint64_t lost_at_stop = 0;          // Those of `dropped` that were given up when the writer stopped.
     std::optional<core::Error> error;        // Set while batches fail.
+    bool writable = true;                    // False from the first failed batch until the failure has ended.
   };
   [[nodiscard]] State state() const;
+  // Writes the remaining entries, makes one attempt if the disk fails, and logs what was not written. Nothing may be
+  // handed over afterwards.
+  State stop();
   // Waits until everything handed over before is written or dropped, or until a batch fails. Returns false if a batch
   // failed.
   [[nodiscard]] bool flush();
@@ -110,9 +118,12 @@ class LedgerWriter {
   [[nodiscard]] Written write_batch();
   // Returns false if the disk failed; what was not written stays.
   [[nodiscard]] bool write_each(Batch& batch, Written& written);
-  // Flushes what was written to the disk if the time for it has come. Returns an error in `written`.
-  void flush_to_disk(Written& written);
+  // Flushes what was written to the disk if the time for it has come. Returns true if that was done; an error is in
+  // `written`.
+  [[nodiscard]] bool flush_to_disk(Written& written);
   [[nodiscard]] core::Duration until_flush() const;
+  // Time until a failure may have ended, or the next flush to the disk; empty if there is neither.
+  [[nodiscard]] std::optional<core::Duration> until_next_look() const;
   void note(const Written& written);
   [[nodiscard]] std::string drop_rest();
   [[nodiscard]] std::vector<std::string> new_lines();
@@ -136,7 +147,8 @@ class LedgerWriter {
   std::size_t in_hand_ = 0;  // Entries in the backlog.
   // Entries that entered the queue, and those of them that were written or given up.
   std::uint64_t accepted_ = 0, settled_ = 0;
-  std::uint64_t written_ = 0, dropped_ = 0, failures_ = 0;
+  std::uint64_t written_ = 0, dropped_ = 0, failures_ = 0, lost_at_stop_ = 0;
+  core::Instant failed_at_{};  // Time of the last failed batch or dropped entry.
   std::optional<core::Error> error_;
   std::uint64_t dropped_logged_ = 0;
   bool failure_logged_ = false, dropping_logged_ = false;

@@ -224,9 +224,49 @@ TEST_F(LedgerWriterTest, AFullDiskDoesNotBlockCallers) {
   EXPECT_EQ(state.error->what, "database or disk is full");
   EXPECT_GT(state.dropped, 0U);
   EXPECT_LE(state.waiting, 5000U);
+  EXPECT_FALSE(state.writable);
+  const auto stopped = writer_->stop();
+  EXPECT_GT(stopped.lost_at_stop, 0U);
+  EXPECT_LE(stopped.lost_at_stop, 5000U);
+  EXPECT_EQ(stopped.dropped, state.dropped + stopped.lost_at_stop);
   writer_.reset();
   ASSERT_FALSE(lines().empty());
   EXPECT_NE(lines().back().find("entries of the ledger are not written: "), std::string::npos) << lines().back();
+}
+
+TEST_F(LedgerWriterTest, AFailureIsReportedOnceWhileTheDiskTakesSomeBatchesAndNotOthers) {
+  LedgerWriterOptions options;
+  options.retry = std::chrono::milliseconds{1};
+  options.recovery = std::chrono::hours{1};
+  start(options);
+  for (std::uint64_t round = 1; round <= 5; ++round) {
+    block();
+    writer_->opened(opened(round));
+    EXPECT_FALSE(writer_->flush());
+    unblock();
+    while (!writer_->flush()) std::this_thread::yield();
+    EXPECT_FALSE(writer_->state().error);
+    EXPECT_FALSE(writer_->state().writable);
+  }
+  EXPECT_EQ(lines().size(), 1U);
+  const auto state = writer_->stop();
+  EXPECT_EQ(state.lost_at_stop, 0U);
+  EXPECT_TRUE(state.writable);
+  ASSERT_EQ(lines().size(), 2U);
+  EXPECT_EQ(lines()[1], "the ledger is written again; 0 entries were dropped");
+}
+
+TEST_F(LedgerWriterTest, AFailureEndsWithoutFurtherEntries) {
+  LedgerWriterOptions options;
+  options.retry = options.recovery = std::chrono::milliseconds{1};
+  start(options);
+  block();
+  writer_->opened(opened(1));
+  EXPECT_FALSE(writer_->flush());
+  unblock();
+  while (!writer_->state().writable) std::this_thread::yield();
+  writer_.reset();
+  EXPECT_EQ(lines().size(), 2U);
 }
 
 TEST_F(LedgerWriterTest, ARejectedEntryDoesNotBlockOthers) {
