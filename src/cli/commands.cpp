@@ -29,7 +29,8 @@ constexpr std::array kCommands{
     Command{"gateway", "serve the OpenAI API in front of many replicas", serve_gateway},
     Command{"load", "send requests to an OpenAI-compatible server and measure latency and errors", generate_load},
     Command{"doctor", "check what a configuration needs from Kubernetes and other servers", run_doctor},
-    Command{"manifests", "write the objects of Kubernetes that run a gateway, a planner or engines", write_manifests},
+    Command{"manifests", "write the objects of Kubernetes that run a gateway, a planner, engines or autoscalers",
+            write_manifests},
     Command{"plan", "run the planner: observe a gateway and its engines, set replicas, serve a live page", run_planner},
     Command{"completion", "print the completion of commands and flags for bash or zsh", print_completion},
 };

@@ -1,8 +1,9 @@
-// `penstock manifests`: the objects of Kubernetes that run a gateway, a planner or engines, as YAML.
+// `penstock manifests`: the objects of Kubernetes that run a gateway, a planner, engines or their autoscalers, as YAML.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -11,6 +12,7 @@
 #include "cli/commands.h"
 #include "cli/console.h"
 #include "cli/gateway_setup.h"
+#include "cli/manifests_autoscalers.h"
 #include "cli/manifests_engines.h"
 #include "cli/plan_setup.h"
 #include "cli/scaled_resources.h"
@@ -37,6 +39,7 @@ struct ManifestOptions {
   std::string ca_file;
   bool pod_monitor = false;
   bool prometheus_rule = false;
+  AutoscalerFlags autoscalers;
   EngineFlags engines;
 };
 
@@ -53,7 +56,7 @@ options::Table manifests_table(ManifestOptions& made) {
       .placeholder("NAME");
   table.add({"", "--name", "name of the objects"}, text(made.name))
       .placeholder("NAME")
-      .by_default("penstock-gateway, penstock-planner or penstock-engines");
+      .by_default("penstock-gateway, penstock-planner, penstock-engines or llm-token-rates");
   table.add({"", "--pod-monitor", "add a PodMonitor for the operator of Prometheus"}, boolean(made.pod_monitor))
       .implies("true");
   table.add({"", "--replicas", "pods; of those of a planner one leads, and those of a gateway all serve"},
@@ -68,11 +71,13 @@ options::Table manifests_table(ManifestOptions& made) {
                         {{"none", Autoscaler::kNone}, {"keda", Autoscaler::kKeda}, {"hpa", Autoscaler::kHpa}}))
       .placeholder("KIND");
   table
-      .add({"", "--prometheus-rule", "add a PrometheusRule with recording rules and alerts"},
+      .add({"", "--prometheus-rule",
+            "add a PrometheusRule: a planner's recording rules and alerts, or the token rates of autoscalers"},
            boolean(made.prometheus_rule))
       .implies("true");
   table.add({"", "--ca", "PEM file that verifies the planner's certificate for --autoscaler hpa"}, text(made.ca_file))
       .placeholder("FILE");
+  add_autoscaler_flags(table, made.autoscalers);
   add_engine_flags(table, made.engines);
   return table;
 }
@@ -82,20 +87,23 @@ Usage manifests_usage(const options::Table& table) {
   usage.command = "manifests";
   usage.summary =
       "Writes the objects of Kubernetes that run a gateway or a planner with a configuration FILE, or the engines of\n"
-      "its pools, as YAML for `kubectl apply -f -`.";
-  usage.operand = "gateway|planner|engines FILE";
+      "its pools and their autoscalers, as YAML for `kubectl apply -f -`.";
+  usage.operand = "gateway|planner|engines|autoscalers FILE";
   usage.flags = flags_of(table);
   usage.notes =
       "A gateway and a planner have the file as /etc/penstock/penstock.yaml. Files that it names lie in\n"
       "/etc/penstock-secrets, which is the Secret NAME-secrets, and so do environment variables. Both write below\n"
       "/var/lib/penstock only.\n\n"
       "Each pool is a Deployment of engines: that of pools[].kubernetes, or one with the name of the pool. Their pods\n"
-      "have the labels that gateway.kubernetes.selector selects.\n\n"
+      "have the labels that gateway.kubernetes.selector selects. Autoscalers act on the load of these Deployments "
+      "without a\n"
+      "planner; min_replicas and max_replicas are those of the pool.\n\n"
       "Examples:\n"
       "  penstock manifests gateway penstock.yaml --namespace llm | kubectl apply -f -\n"
       "  penstock manifests planner penstock.yaml --namespace llm --autoscaler keda\n"
       "  penstock manifests engines penstock.yaml --namespace llm --model Qwen/Qwen3-32B --weights-claim models\n"
-      "  penstock manifests engines penstock.yaml --gpu-resource nightly:nvidia.com/mig-3g.40gb --warm-nodes 1\n";
+      "  penstock manifests engines penstock.yaml --gpu-resource nightly:nvidia.com/mig-3g.40gb --warm-nodes 1\n"
+      "  penstock manifests autoscalers penstock.yaml --autoscaler keda --target token-out-rate=8000\n";
   return usage;
 }
 
@@ -193,11 +201,17 @@ class Needs {
 // Flags that not all programs have.
 std::vector<std::string_view> other_flags(std::string_view program) {
   std::vector<std::string_view> flags;
-  if (program != "planner") flags = {"--gateway", "--autoscaler", "--prometheus-rule", "--ca"};
-  if (program == "engines")
-    flags.insert(flags.end(), {"--pod-monitor", "--replicas"});
+  const auto add = [&](std::span<const std::string_view> more) { flags.insert(flags.end(), more.begin(), more.end()); };
+  const bool is_autoscalers = program == "autoscalers";
+  if (program != "planner") flags = {"--gateway", "--ca"};
+  if (program != "planner" && !is_autoscalers)
+    add(std::array<std::string_view, 2>{"--autoscaler", "--prometheus-rule"});
+  if (program == "engines" || is_autoscalers) add(std::array<std::string_view, 2>{"--pod-monitor", "--replicas"});
+  if (program != "engines") add(engine_flag_names());
+  if (is_autoscalers)
+    flags.emplace_back("--image");
   else
-    flags.insert(flags.end(), engine_flag_names().begin(), engine_flag_names().end());
+    add(autoscaler_flag_names());
   return flags;
 }
 
@@ -216,7 +230,9 @@ options::Problems check_flags(const ManifestOptions& flags, const Parsed& parsed
   check("--image", flags.image, deployment::check_image(flags.image));
   for (const std::string_view flag : other_flags(program))
     if (parsed.has(flag)) report(flag, fmt::format("is not a flag of `penstock manifests {}`", program));
-  if (flags.autoscaler == Autoscaler::kHpa && flags.ca_file.empty())
+  if (program == "autoscalers" && flags.autoscaler == Autoscaler::kNone)
+    report("--autoscaler", "is missing", "as --autoscaler keda, or hpa");
+  if (program == "planner" && flags.autoscaler == Autoscaler::kHpa && flags.ca_file.empty())
     report("--ca", "is missing",
            "name the PEM file of the CA that signed tls.crt of the Secret " + flags.name + "-secrets");
   if (program == "planner")
@@ -342,15 +358,16 @@ std::string secret_line(const std::string& name, const std::string& in_namespace
   return fmt::format("# The Secret {}-secrets must exist in the namespace {}.\n", name, in_namespace);
 }
 
+constexpr const char* kDrainNote =
+    "# Penstock does not drain pods that this autoscaler takes away: give them a preStop hook, engines a drain of\n"
+    "# their own (vLLM: --shutdown-timeout), and a terminationGracePeriodSeconds that is longer than both.\n"
+    "# See docs/keda.md.\n";
+
 // Returns what the manifests cannot contain: the Secret, and what the pods of an autoscaler need.
 std::string notes_of(const deployment::ProgramManifest& program, Autoscaler autoscaler) {
   std::string text;
   if (program.mounts_secrets || !program.variables.empty()) text += secret_line(program.name, program.in_namespace);
-  if (autoscaler != Autoscaler::kNone)
-    text +=
-        "# Penstock does not drain pods that this autoscaler takes away: give them a preStop hook, engines a drain of\n"
-        "# their own (vLLM: --shutdown-timeout), and a terminationGracePeriodSeconds that is longer than both.\n"
-        "# See docs/keda.md.\n";
+  if (autoscaler != Autoscaler::kNone) text += kDrainNote;
   return text;
 }
 
@@ -365,6 +382,25 @@ std::string notes_of(const EngineManifests& engines) {
   return text;
 }
 
+std::string autoscalers_text(const ManifestOptions& flags, const configuration::Configuration& made,
+                             options::Reading& reading) {
+  const bool is_keda = flags.autoscaler == Autoscaler::kKeda;
+  const auto all = load_autoscalers(flags.in_namespace, flags.autoscalers, is_keda, made, reading);
+  std::vector<nlohmann::ordered_json> objects;
+  for (const deployment::LoadAutoscaler& each : all)
+    objects.push_back(is_keda ? scaled_object_of(each) : pod_autoscaler_of(each));
+  std::string text = kDrainNote;
+  if (!is_keda)
+    text +=
+        "# The metrics of pods are recorded by --prometheus-rule, and served by an adapter, such as "
+        "prometheus-adapter\n"
+        "# with its default rules.\n";
+  text += deployment::to_yaml(objects);
+  const std::vector<deployment::LoadAutoscaler> recorded = is_keda ? std::vector<deployment::LoadAutoscaler>{} : all;
+  if (flags.prometheus_rule) text += "---\n" + deployment::token_rule_of(flags.name, flags.in_namespace, recorded);
+  return text;
+}
+
 }  // namespace
 
 int write_manifests(const Arguments& arguments) {
@@ -375,12 +411,13 @@ int write_manifests(const Arguments& arguments) {
   if (const auto read = read_flags(own, *parsed); !read) return read.error();
   const std::vector<std::string>& words = parsed->operands;
   const std::string& kind = words[0];
-  if (kind != "gateway" && kind != "planner" && kind != "engines")
-    return report_error({core::ErrorCode::kInvalidInput,
-                         {},
-                         "`penstock manifests` writes gateway, planner or engines, is " + options::quote(kind),
-                         "as `penstock manifests gateway penstock.yaml`"});
-  if (flags.name.empty()) flags.name = "penstock-" + kind;
+  if (kind != "gateway" && kind != "planner" && kind != "engines" && kind != "autoscalers")
+    return report_error(
+        {core::ErrorCode::kInvalidInput,
+         {},
+         "`penstock manifests` writes gateway, planner, engines or autoscalers, is " + options::quote(kind),
+         "as `penstock manifests gateway penstock.yaml`"});
+  if (flags.name.empty()) flags.name = kind == "autoscalers" ? "llm-token-rates" : "penstock-" + kind;
   if (const options::Problems problems = check_flags(flags, *parsed, kind); !problems.empty())
     return report_error(problems);
 
@@ -415,6 +452,8 @@ int write_manifests(const Arguments& arguments) {
     finish(gateway_manifest(flags, made, std::move(program), *reading));
   } else if (kind == "planner") {
     finish(planner_manifest(flags, made, std::move(program), *reading));
+  } else if (kind == "autoscalers") {
+    header += autoscalers_text(flags, made, *reading);
   } else {
     const EngineManifests engines =
         engine_manifests({flags.name, flags.in_namespace, parsed->has("--image") ? flags.image : std::string{}},

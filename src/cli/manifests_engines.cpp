@@ -1,12 +1,14 @@
 #include "cli/manifests_engines.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
 #include <chrono>
 #include <utility>
 
+#include "cli/pool_flag.h"
 #include "connect/kubernetes/pod_labels.h"
 #include "connect/kubernetes/scale_target.h"
 #include "deployment/manifests.h"
@@ -21,82 +23,26 @@ using deployment::EngineKind;
 using deployment::EngineManifest;
 using deployment::EnginePool;
 
-constexpr std::uint32_t kWarmNodesMax = 100, kNodeGpusMax = 16;
+constexpr std::uint32_t kWarmNodesMax = 100, kNodeGpusMax = 16, kAvailableMax = 100'000, kBatchSizeMax = 65'536;
 constexpr std::size_t kPortNameBytesMax = 15;
 constexpr double kVllmGpuMemory = 0.9;
 constexpr unsigned kCpusPerGpu = 4, kMemoryGibPerGpu = 16;
 
-constexpr std::array<std::string_view, 13> kEngineFlags = {
-    "--engine",         "--model",         "--tokenizer",    "--gpu-resource",
-    "--node-pool",      "--warm-nodes",    "--cpu",          "--memory",
-    "--max-model-len",  "--weights-claim", "--weights-path", "--gpu-memory-utilization",
-    "--engine-argument"};
-
-// A flag that may be given several times.
-options::Value each_use(std::vector<std::string>& field) {
-  options::Value made;
-  made.type = "text";
-  made.parse = [&field](std::span<const std::string> texts) -> core::Result<void> {
-    auto text = options::parse_text(texts.front());
-    if (!text) return tl::make_unexpected(text.error());
-    field.push_back(*std::move(text));
-    return {};
-  };
-  made.format = [] { return std::string{}; };
-  return made;
-}
-
-struct PoolText {
-  std::string pool, value;  // An empty pool means all.
-};
-
-// The values of a flag by pool.
-class PoolFlag {
- public:
-  PoolFlag(const char* flag, const std::vector<std::string>& texts, const std::vector<std::string>& pools)
-      : flag_{flag} {
-    for (const std::string& text : texts) {
-      const std::size_t colon = text.find(':');
-      const bool has_pool =
-          colon != std::string::npos && std::find(pools.begin(), pools.end(), text.substr(0, colon)) != pools.end();
-      texts_.push_back(has_pool ? PoolText{text.substr(0, colon), text.substr(colon + 1)} : PoolText{{}, text});
-      unknown_ |= !has_pool && colon != std::string::npos;
-    }
-    pools_ = fmt::format("the pools are {}", fmt::join(pools, ", "));
-  }
-
-  // Reports each value that `check` refuses.
-  template <class Check>
-  void report_refused(options::Reading& reading, Check check) const {
-    for (const PoolText& text : texts_) {
-      core::Result<void> good = check(text.value);
-      if (good) continue;
-      const std::string hint = unknown_ ? pools_ : good.error().hint;
-      reading.report(flag_, options::quote(text.value) + " " + good.error().what, hint);
-    }
-  }
-
-  [[nodiscard]] std::string of(const std::string& pool, std::string fallback) const {
-    for (const std::string& wanted : {std::string{}, pool})
-      for (const PoolText& text : texts_)
-        if (text.pool == wanted) fallback = text.value;
-    return fallback;
-  }
-  // All values of the pool, those of all pools first.
-  [[nodiscard]] std::vector<std::string> all_of(const std::string& pool) const {
-    std::vector<std::string> values;
-    for (const std::string& wanted : {std::string{}, pool})
-      for (const PoolText& text : texts_)
-        if (text.pool == wanted) values.push_back(text.value);
-    return values;
-  }
-
- private:
-  const char* flag_;
-  std::string pools_;
-  std::vector<PoolText> texts_;
-  bool unknown_ = false;  // A value has a colon and names no pool.
-};
+constexpr std::array<std::string_view, 15> kEngineFlags = {"--engine",
+                                                           "--model",
+                                                           "--tokenizer",
+                                                           "--gpu-resource",
+                                                           "--node-pool",
+                                                           "--warm-nodes",
+                                                           "--cpu",
+                                                           "--memory",
+                                                           "--max-model-len",
+                                                           "--weights-claim",
+                                                           "--weights-path",
+                                                           "--gpu-memory-utilization",
+                                                           "--engine-argument",
+                                                           "--min-available",
+                                                           "--preferred-batch-sizes"};
 
 core::Result<void> check_model(const std::string& text) {
   const bool good = !text.starts_with('-') && std::none_of(text.begin(), text.end(), [](char c) {
@@ -121,6 +67,30 @@ core::Result<void> check_argument(const std::string& text) {
 core::Result<void> check_warm_nodes(const std::string& text) {
   if (options::parse_count(text, 0, kWarmNodesMax)) return {};
   return core::invalid_input({}, fmt::format("must be a number of nodes from 0 to {}", kWarmNodesMax));
+}
+
+core::Result<void> check_min_available(const std::string& text) {
+  const bool is_share = text.ends_with('%') && options::parse_count(text.substr(0, text.size() - 1), 0, 100);
+  if (is_share || options::parse_count(text, 0, kAvailableMax)) return {};
+  return core::invalid_input({}, "must be a share in percent or a number of pods", "as 80%");
+}
+
+std::vector<std::string> split_sizes(const std::string& text) {
+  std::vector<std::string> sizes;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    sizes.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return sizes;
+}
+
+core::Result<void> check_batch_sizes(const std::string& text) {
+  for (const std::string& size : split_sizes(text))
+    if (!options::parse_count(size, 1, kBatchSizeMax))
+      return core::invalid_input({}, fmt::format("must be batch sizes from 1 to {} with commas", kBatchSizeMax),
+                                 "as 1,2,4,8");
+  return {};
 }
 
 bool is_below(const std::string& path, const std::string& folder) {
@@ -235,6 +205,9 @@ class EngineManifestBuilder {
     cpus_.report_refused(reading_, [](const std::string& text) { return deployment::check_quantity(text); });
     memories_.report_refused(reading_, [](const std::string& text) { return deployment::check_quantity(text); });
     arguments_.report_refused(reading_, check_argument);
+    min_available_.report_refused(reading_, check_min_available);
+    batch_sizes_.report_refused(reading_, check_batch_sizes);
+    if (!is_triton && !flags_.batch_sizes.empty()) reading_.report("--preferred-batch-sizes", "is of --engine triton");
   }
   [[nodiscard]] bool has_memory() const { return flags_.gpu_memory > 0.0; }
 
@@ -263,6 +236,9 @@ class EngineManifestBuilder {
     pool.warm_nodes =
         static_cast<std::uint32_t>(options::parse_count(warm_nodes_.of(pool.pool, "0"), 0, kWarmNodesMax).value_or(0));
     pool.arguments = arguments_.all_of(pool.pool);
+    pool.min_available = min_available_.of(pool.pool, {});
+    if (const std::string sizes = batch_sizes_.of(pool.pool, {}); !sizes.empty())
+      pool.preferred_batch_sizes = fmt::format("{}", fmt::join(split_sizes(sizes), ", "));
     set_labels(pool, spec.role);
     manifest().pools.push_back(std::move(pool));
   }
@@ -378,7 +354,9 @@ class EngineManifestBuilder {
   const PoolFlag models_{"--model", flags_.models, names_}, resources_{"--gpu-resource", flags_.gpu_resources, names_},
       node_pools_{"--node-pool", flags_.node_pools, names_}, warm_nodes_{"--warm-nodes", flags_.warm_nodes, names_},
       cpus_{"--cpu", flags_.cpus, names_}, memories_{"--memory", flags_.memories, names_},
-      arguments_{"--engine-argument", flags_.arguments, names_};
+      arguments_{"--engine-argument", flags_.arguments, names_},
+      min_available_{"--min-available", flags_.min_available, names_},
+      batch_sizes_{"--preferred-batch-sizes", flags_.batch_sizes, names_};
 };
 
 }  // namespace
@@ -423,6 +401,16 @@ void add_engine_flags(options::Table& table, EngineFlags& made) {
             "further argument of the engine, as --engine-argument=--quantization=fp8; repeatable"},
            each_use(made.arguments))
       .placeholder("[POOL:]TEXT")
+      .repeatable();
+  table
+      .add({"", "--min-available",
+            "pods that a PodDisruptionBudget keeps, as 80%; of up to four pods that lets none go"},
+           each_use(made.min_available))
+      .placeholder("[POOL:]SHARE")
+      .by_default("20% may go, rounded up")
+      .repeatable();
+  table.add({"", "--preferred-batch-sizes", "batch sizes that triton prefers, as 1,2,4,8"}, each_use(made.batch_sizes))
+      .placeholder("[POOL:]SIZES")
       .repeatable();
   table.group("Engines");
   table

@@ -19,7 +19,8 @@ namespace penstock::cli {
 // and labels of nodes add up instead.
 struct EngineFlags {
   deployment::EngineKind kind = deployment::EngineKind::kVllm;
-  std::vector<std::string> models, gpu_resources, node_pools, warm_nodes, cpus, memories, arguments;
+  std::vector<std::string> models, gpu_resources, node_pools, warm_nodes, cpus, memories, arguments, min_available,
+      batch_sizes;
   std::string tokenizer, weights_claim, weights_path;
   double gpu_memory = 0.0;  // Share; 0: as the configuration, or the engine's default.
   std::optional<std::uint32_t> context_tokens;

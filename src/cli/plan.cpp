@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -426,6 +427,7 @@ int run_planner(const Arguments& arguments) {
     for (std::size_t i = 1; i < deployments.size(); ++i)
       board->add(*deployments[i].daemon, deployments[i].recorder.get());
   }
+  where += note_on_prometheus_port(plan, std::getenv("PLANNER_PROMETHEUS_PORT"));
   auto autoscalers = Autoscalers::open(
       plan.autoscalers, loop, client, [&deployments] { return recommended(deployments); }, log);
   if (!autoscalers) return report_input_error(autoscalers.error());

@@ -95,6 +95,7 @@ options::Table plan_table(PlanOptions& made) {
       .by_default("penstock-state");
   table.add({"", "--dashboard", "address of the live page and of /metrics; 0 disables the page"},
             address(made.dashboard));
+  table.renamed("--live-dashboard-port", "--dashboard");  // Of NVIDIA Dynamo's planner.
   table.add({"", "--metrics-listen", "address of /metrics with --dashboard 0; 0 disables it"},
             address(made.metrics_listen));
   add_credentials(table, made);
@@ -167,6 +168,15 @@ core::Result<std::vector<net::HostNames::Host>> parse_gateways(const std::vector
       return core::invalid_input("--gateway", "names " + options::quote(gateway) + " twice");
   }
   return hosts;
+}
+
+std::string note_on_prometheus_port(const PlanOptions& plan, const char* port) {
+  if (port == nullptr || *port == '\0') return {};
+  if (plan.dashboard != "0")
+    return "; PLANNER_PROMETHEUS_PORT is not read: /metrics has the address of the live page, --dashboard";
+  const auto number = options::parse_count(port, 0, 65'535);
+  const std::string value = !number ? "ADDRESS" : *number == 0 ? "0" : fmt::format(":{}", *number);
+  return "; PLANNER_PROMETHEUS_PORT is not read: use --metrics-listen " + value;
 }
 
 core::Result<std::vector<net::HostNames::Host>> gateways_of(const PlanOptions& plan) {

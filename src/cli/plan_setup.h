@@ -47,6 +47,10 @@ struct PlanOptions {
 
 [[nodiscard]] options::Table plan_table(PlanOptions& made);
 
+// Words that end the line of a planner that is ready: what has the place of the environment variable of NVIDIA Dynamo's
+// planner with the port of its metrics. `port` is its value; null or empty: no words.
+[[nodiscard]] std::string note_on_prometheus_port(const PlanOptions& plan, const char* port);
+
 // Returns a configuration with the defaults of a live planner: its engines use the block size of vLLM, where a replay
 // uses that of traces.
 [[nodiscard]] configuration::Configuration live_defaults();

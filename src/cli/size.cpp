@@ -2,7 +2,9 @@
 #include "capacity/sizing.h"
 
 #include <algorithm>
+#include <optional>
 #include <string_view>
+#include <vector>
 
 #include "cli/arguments.h"
 #include "cli/commands.h"
@@ -29,11 +31,13 @@ struct SizeOptions {
   double utilisation = 0.75;
   std::uint32_t min_replicas = 1;
   bool isolated = false;
+  std::optional<core::Duration> ttft_p95, itl_p95;
+  std::optional<double> measured_utilisation, batch_efficiency, batch_efficiency_before;
   std::string json;
 };
 
 options::Table size_table(SizeOptions& made) {
-  using options::boolean, options::count, options::number, options::share, options::text;
+  using options::boolean, options::count, options::duration_above_zero, options::number, options::share, options::text;
   options::Table table;
   table.group("Engine");
   table
@@ -64,6 +68,15 @@ options::Table size_table(SizeOptions& made) {
   table
       .add({"", "--isolated", "engines that share a GPU must not slow each other down: no MPS"}, boolean(made.isolated))
       .implies("true");
+  table.group("Measured at replicas, for advice on the engine");
+  table.add({"", "--ttft-p95", "p95 of the time to the first token"}, duration_above_zero(made.ttft_p95));
+  table.add({"", "--itl-p95", "p95 of the gaps between tokens"}, duration_above_zero(made.itl_p95));
+  table.add({"", "--measured-utilisation", "share of the capacity that is used"},
+            number(made.measured_utilisation, 0.0, 1.0));
+  table.add({"", "--batch-efficiency", "batch_merge_efficiency of engines: filled sequence slots, 0 to 1"},
+            number(made.batch_efficiency, 0.0, 1.0));
+  table.add({"", "--batch-efficiency-before", "the same at an earlier time, such as an hour ago"},
+            number(made.batch_efficiency_before, 0.0, 1.0));
   table.group("Output");
   table.add({"", "--json", "write the choices to this file"}, text(made.json)).placeholder("FILE");
   return table;
@@ -76,7 +89,8 @@ Usage size_usage(const options::Table& table) {
       "Compares the ways to run replicas of a model for a load: MIG instances, engines that share a GPU by MPS, and\n"
       "whole GPUs with tensor parallelism. Shows what fits, what one replica serves within the SLO, how many replicas "
       "the\n"
-      "load needs, and which way needs the least of a GPU.";
+      "load needs, and which way needs the least of a GPU; and settings of the engine that this or measurements "
+      "suggest.";
   usage.flags = flags_of(table);
   usage.notes =
       "Examples:\n"
@@ -115,6 +129,14 @@ core::Result<capacity::SizingRequest> make_sizing(const SizeOptions& made) {
   return request;
 }
 
+capacity::EngineMeasurement measurement_of(const SizeOptions& made) {
+  const auto seconds = [](const std::optional<core::Duration>& duration) {
+    return duration ? std::optional{core::to_milliseconds(*duration) / 1e3} : std::nullopt;
+  };
+  return {seconds(made.ttft_p95), seconds(made.itl_p95), made.measured_utilisation, made.batch_efficiency,
+          made.batch_efficiency_before};
+}
+
 }  // namespace
 
 int size(const Arguments& arguments) {
@@ -127,9 +149,10 @@ int size(const Arguments& arguments) {
   const auto request = make_sizing(made);
   if (!request) return report_input_error(request.error());
   const capacity::SizingAdvice advice = capacity::advise(*request);
+  const std::vector<capacity::EngineAdvice> engine = capacity::engine_advice(*request, advice, measurement_of(made));
   core::Result<void> written;
-  if (!made.json.empty()) written = report::write_file(made.json, size_json(*request, advice));
-  const int printed = print_page(size_page(*request, advice), {made.json});
+  if (!made.json.empty()) written = report::write_file(made.json, size_json(*request, advice, engine));
+  const int printed = print_page(size_page(*request, advice, engine), {made.json});
   return written ? printed : std::max(printed, report_error(written.error()));
 }
 

@@ -15,6 +15,7 @@
 namespace penstock::cli {
 namespace {
 
+using capacity::EngineAdvice;
 using capacity::ModelClass;
 using capacity::Placement;
 using capacity::SizingAdvice;
@@ -209,13 +210,43 @@ nlohmann::ordered_json json_of_choice(const SizingChoice& choice) {
   return made;
 }
 
-}  // namespace
-
-std::string size_page(const SizingRequest& request, const SizingAdvice& advice) {
-  return head_text(request, advice) + "\n" + choices_table(request, advice) + "\n" + advice_text(request, advice);
+std::string engine_text(const std::vector<EngineAdvice>& engine) {
+  std::string text;
+  for (const EngineAdvice& each : engine) {
+    text += text.empty() ? "\nEngine settings to try\n" : "";
+    text += report::wrapped(fmt::format("{}: {}", each.rule, each.advice), kPageWidth, 2, 4);
+    text += report::wrapped("because " + each.evidence, kPageWidth, 4, 6);
+    for (const auto& [name, setting] :
+         {std::pair{"vLLM", &each.vllm}, {"SGLang", &each.sglang}, {"Triton", &each.triton}})
+      if (!setting->empty()) text += report::wrapped(fmt::format("{}: {}", name, *setting), kPageWidth, 4, 6);
+    const std::string effect = each.effect.empty() ? "" : fmt::format("{}; ", each.effect);
+    text += report::wrapped(fmt::format("{}source: {}", effect, each.source), kPageWidth, 4, 6);
+  }
+  return text;
 }
 
-std::string size_json(const SizingRequest& request, const SizingAdvice& advice) {
+nlohmann::ordered_json json_of_engine_advice(const EngineAdvice& advice) {
+  nlohmann::ordered_json settings;
+  for (const auto& [name, setting] :
+       {std::pair{"vllm", &advice.vllm}, {"sglang", &advice.sglang}, {"triton", &advice.triton}})
+    settings[name] = setting->empty() ? nlohmann::ordered_json{} : nlohmann::ordered_json(*setting);
+  nlohmann::ordered_json made{{"rule", advice.rule}, {"advice", advice.advice}, {"evidence", advice.evidence}};
+  made["settings"] = std::move(settings);
+  if (!advice.effect.empty()) made["effect"] = advice.effect;
+  made["source"] = advice.source;
+  return made;
+}
+
+}  // namespace
+
+std::string size_page(const SizingRequest& request, const SizingAdvice& advice,
+                      const std::vector<EngineAdvice>& engine) {
+  return head_text(request, advice) + "\n" + choices_table(request, advice) + "\n" + advice_text(request, advice) +
+         engine_text(engine);
+}
+
+std::string size_json(const SizingRequest& request, const SizingAdvice& advice,
+                      const std::vector<EngineAdvice>& engine) {
   nlohmann::ordered_json made;
   made["penstock"] = PENSTOCK_VERSION;
   made["model"] = report::printable(request.engine.model->name);
@@ -235,6 +266,8 @@ std::string size_json(const SizingRequest& request, const SizingAdvice& advice) 
   made["advice"] = advice.best ? json_of_choice(advice.choices[*advice.best]) : nlohmann::ordered_json{};
   nlohmann::ordered_json& choices = made["choices"] = nlohmann::ordered_json::array();
   for (const SizingChoice& choice : advice.choices) choices.push_back(json_of_choice(choice));
+  nlohmann::ordered_json& settings = made["engine_advice"] = nlohmann::ordered_json::array();
+  for (const EngineAdvice& each : engine) settings.push_back(json_of_engine_advice(each));
   return made.dump(1) + "\n";
 }
 

@@ -2,12 +2,16 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
+#include "capacity/engine_advice.h"
 #include "capacity/sizing.h"
 
 namespace penstock::cli {
 
-[[nodiscard]] std::string size_page(const capacity::SizingRequest& request, const capacity::SizingAdvice& advice);
-[[nodiscard]] std::string size_json(const capacity::SizingRequest& request, const capacity::SizingAdvice& advice);
+[[nodiscard]] std::string size_page(const capacity::SizingRequest& request, const capacity::SizingAdvice& advice,
+                                    const std::vector<capacity::EngineAdvice>& engine);
+[[nodiscard]] std::string size_json(const capacity::SizingRequest& request, const capacity::SizingAdvice& advice,
+                                    const std::vector<capacity::EngineAdvice>& engine);
 
 }  // namespace penstock::cli

@@ -181,7 +181,10 @@ void add_limits(Table& table, planner::GuardrailOptions& guardrails) {
            {"max_gpu_budget", "planner.gpu_budget"},
            {"planner.throughput_adjustment_interval", "planner.throughput_interval"},
            {"planner.load_adjustment_interval", "planner.load_interval"},
+           {"planner.adjustment_interval", "planner.throughput_interval"},
+           {"adjustment_interval", "planner.throughput_interval"},
            {"planner.loadbased_scaling_down_sensitivity", "planner.sensitivity"},
+           {"loadbased_scaling_down_sensitivity", "planner.sensitivity"},
            {"planner.report_interval_hours", "write report_interval at the top level, as 24h"},
            {"planner.report_output_dir", "write report_dir at the top level"},
            {"planner.live_dashboard_port", "use the flag --dashboard of `penstock plan`; 0 disables the page"},
@@ -282,6 +285,7 @@ void add_output(Table& table, OutputOptions& output, std::uint32_t& series_point
   table.renamed("report_output_dir", "report_dir");
   table.renamed("live_dashboard_port", "use the flag --dashboard of `penstock plan`; 0 disables the page");
   table.renamed("--report-output-dir", "--report-dir");
+  table.renamed("--report-interval-hours", "--report-interval");
   table.add({"series_points", "--series-points", "points of each chart, at most"}, count(series_points, 1, 100'000));
 }
 

@@ -275,9 +275,9 @@ class EngineObjects {
       add("v1", "ConfigMap", pool.deployment + kTritonSuffix, labels)["data"] = {
           {"dynamic_batching.pbtxt", batching_of(pool)}, {"repository.py", std::string{assets::triton_repository()}}};
     add_deployment(pool, labels, of_pods, selector);
-    // A share of the pods that may be missing. Of those that must be there, 80 % would be all of up to four.
+    // By default a share of the pods that may be missing. Of those that must be there, 80 % would be all of up to four.
     add("policy/v1", "PodDisruptionBudget", pool.deployment, labels)["spec"] = {
-        {"maxUnavailable", "20%"},
+        pool.min_available.empty() ? Json{"maxUnavailable", "20%"} : Json{"minAvailable", pool.min_available},
         {"unhealthyPodEvictionPolicy", "AlwaysAllow"},
         {"selector", {{"matchLabels", selector}}}};
   }
@@ -308,7 +308,10 @@ class EngineObjects {
   }
 
   static std::string batching_of(const EnginePool& pool) {
-    return fmt::format("dynamic_batching {{\n  max_queue_delay_microseconds: {}\n}}\n", pool.queue_delay_us);
+    const std::string& sizes = pool.preferred_batch_sizes;
+    return fmt::format("dynamic_batching {{\n{}  max_queue_delay_microseconds: {}\n}}\n",
+                       sizes.empty() ? "" : fmt::format("  preferred_batch_size: [ {} ]\n", sizes),
+                       pool.queue_delay_us);
   }
 
   void add_deployment(const EnginePool& pool, const Json& labels, const PodLabels& of_pods, const Json& selector) {

@@ -213,9 +213,10 @@ std::string hosts_of(const ProgramManifest& program, const char* suffix) {
 }
 
 void add_scaled_object(Objects& objects, const PlannerManifest& planner, const ScaleTarget& target) {
-  const std::string scaler = scaler_address(planner.name, planner.in_namespace);
-  objects.add("keda.sh/v1alpha1", "ScaledObject", target.name, target.in_namespace)["spec"] =
-      spec_of({target, scaler, {}});
+  ScaledObject object;
+  object.target = target;
+  object.scaler = scaler_address(planner.name, planner.in_namespace);
+  objects.add("keda.sh/v1alpha1", "ScaledObject", target.name, target.in_namespace)["spec"] = spec_of(object);
 }
 
 void add_autoscaler(Objects& objects, const ScaleTarget& target) {

@@ -11,7 +11,17 @@ using Json = nlohmann::ordered_json;
 
 namespace {
 
-constexpr int kPushPolling = 5, kPrometheusPolling = 30, kCooldown = 300;  // Seconds. The last two are KEDA's defaults.
+constexpr std::uint32_t kPushPolling = 5;  // Seconds.
+
+Json rules_of(const ScalingRules& rules) {
+  Json made = Json::object();
+  if (rules.stabilisation_s) made["stabilizationWindowSeconds"] = *rules.stabilisation_s;
+  if (rules.policy)
+    made["policies"] = Json::array({{{"type", rules.policy->is_percent ? "Percent" : "Pods"},
+                                     {"value", rules.policy->amount},
+                                     {"periodSeconds", rules.policy->period_s}}});
+  return made;
+}
 
 }  // namespace
 
@@ -23,6 +33,13 @@ Json exact_behaviour(const ScaleTarget& target) {
   const Json policy{{"type", "Pods"}, {"value", target.replicas_max}, {"periodSeconds", 1}};
   const Json rules{{"stabilizationWindowSeconds", 0}, {"tolerance", "0"}, {"policies", Json::array({policy})}};
   return {{"scaleUp", rules}, {"scaleDown", rules}};
+}
+
+Json behaviour_of(const ScalingRules& up, const ScalingRules& down) {
+  Json made;
+  if (Json rules = rules_of(up); !rules.empty()) made["scaleUp"] = std::move(rules);
+  if (Json rules = rules_of(down); !rules.empty()) made["scaleDown"] = std::move(rules);
+  return made;
 }
 
 std::string scaler_address(const std::string& planner, const std::string& in_namespace) {
@@ -46,11 +63,10 @@ Json spec_of(const ScaledObject& object) {
   Json spec{{"scaleTargetRef", reference_of(object.target)},
             {"minReplicaCount", object.target.replicas_min},
             {"maxReplicaCount", object.target.replicas_max},
-            {"pollingInterval", is_pushed ? kPushPolling : kPrometheusPolling}};
-  if (is_pushed)
-    spec["advanced"] = {{"horizontalPodAutoscalerConfig", {{"behavior", exact_behaviour(object.target)}}}};
-  else
-    spec["cooldownPeriod"] = kCooldown;
+            {"pollingInterval", is_pushed ? kPushPolling : object.polling_s}};
+  if (!is_pushed) spec["cooldownPeriod"] = object.cooldown_s;
+  const Json behaviour = is_pushed ? exact_behaviour(object.target) : behaviour_of(object.up, object.down);
+  if (!behaviour.is_null()) spec["advanced"] = {{"horizontalPodAutoscalerConfig", {{"behavior", behaviour}}}};
   spec["triggers"] = std::move(triggers);
   return spec;
 }

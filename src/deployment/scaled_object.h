@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,9 +22,25 @@ struct ScaleTarget {
 // most 4 pods or 100 % in 15 s.
 [[nodiscard]] nlohmann::ordered_json exact_behaviour(const ScaleTarget& target);
 
+// How much an autoscaler may add or take away in a period.
+struct ScalingPolicy {
+  std::uint32_t amount = 0;  // Pods, or a share of them in percent.
+  bool is_percent = false;
+  std::uint32_t period_s = 0;  // 1 to 1800, which Kubernetes accepts.
+};
+// Rules of one direction. What is empty is the default of Kubernetes.
+struct ScalingRules {
+  std::optional<std::uint32_t> stabilisation_s;  // Up to 3600.
+  std::optional<ScalingPolicy> policy;
+};
+// `behavior` of a HorizontalPodAutoscaler; null if no rule is set.
+[[nodiscard]] nlohmann::ordered_json behaviour_of(const ScalingRules& up, const ScalingRules& down);
+
 // The address of the external scaler of a planner.
 [[nodiscard]] std::string scaler_address(const std::string& planner, const std::string& in_namespace);
 inline constexpr std::uint16_t kScalerPort = 9090;
+
+inline constexpr std::uint32_t kKedaPolling = 30, kKedaCooldown = 300;  // Seconds; the defaults of KEDA.
 
 // The HPA divides the result of the query by the threshold.
 struct PrometheusTrigger {
@@ -34,6 +51,9 @@ struct ScaledObject {
   ScaleTarget target;
   std::string scaler;                       // Address of a planner's external scaler, which is followed exactly.
   std::vector<PrometheusTrigger> triggers;  // Without a scaler. The largest proposal counts.
+  // Of triggers without a scaler. The cooldown counts before KEDA goes to zero replicas.
+  std::uint32_t polling_s = kKedaPolling, cooldown_s = kKedaCooldown;
+  ScalingRules up, down;
 };
 [[nodiscard]] nlohmann::ordered_json spec_of(const ScaledObject& object);
 // The whole object, of which all texts are UTF-8.

@@ -127,8 +127,8 @@ class Manifests(CliTest):
                             (("--autoscaler", "helm"), "must be none, keda or hpa")):
             self.assert_refused("manifests", "planner", "g.yaml", *flags, says=says)
         for words in ((), ("gateway",), ("gateway", "g.yaml", "h.yaml")):
-            self.assert_refused("manifests", *words, says=f"`penstock manifests` takes gateway|planner|engines FILE, there are {len(words)}")
-        self.assert_refused("manifests", "engine", "g.yaml", says="writes gateway, planner or engines, is 'engine'")
+            self.assert_refused("manifests", *words, says=f"`penstock manifests` takes gateway|planner|engines|autoscalers FILE, there are {len(words)}")
+        self.assert_refused("manifests", "engine", "g.yaml", says="writes gateway, planner, engines or autoscalers, is 'engine'")
         self.assert_refused("manifests", "gateway", "none.yaml", says="none.yaml: cannot be opened")
 
     def test_what_the_container_lacks_is_one_line(self):

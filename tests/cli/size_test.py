@@ -16,7 +16,7 @@ class Size(CliTest):
 
     def test_help(self):
         page = self.run_program("size", "--help").stdout
-        for part in ("--engine ROOFLINE", "--rate", "--longest TOKENS", "--slo", "--isolated", "--json FILE"):
+        for part in ("--engine ROOFLINE", "--rate", "--batch-efficiency-before", "--longest TOKENS", "--slo", "--isolated", "--json FILE"):
             self.assertIn(part, page)
 
     def test_a_page_names_the_choice_the_reason_and_what_does_not_serve(self):
@@ -60,6 +60,28 @@ class Size(CliTest):
         self.assertEqual((none["advice"], none["reason"]), (None, "nothing_serves"))
         page = self.run_program("size", "--engine", "roofline:mixtral-8x7b,h200", "--rate", 1).stdout
         self.assertTrue(re.search(r"measure one\s+replica with penstock profile", page), page)
+
+    def test_settings_of_the_engine_have_evidence_flags_and_a_source(self):
+        def rules(*words):
+            return {each["rule"]: each for each in self.size(*LLAMA, *words)["engine_advice"]}
+
+        made = rules("--rate", 1)
+        self.assertEqual(list(made), ["kv_reserve", "precision", "speculative_decoding", "weights_cache"])
+        self.assertEqual(made["kv_reserve"]["settings"]["vllm"], "--max-num-seqs 76")  # 0.85 * 153,517 tokens of 1,700 each
+        self.assertEqual(made["kv_reserve"]["settings"]["sglang"], "--max-running-requests 76")
+        self.assertEqual(made["precision"]["settings"]["vllm"], "--quantization fp8")
+        for each in made.values():
+            self.assertTrue(each["evidence"] and each["source"].startswith("article on "), each)
+        measured = ("--ttft-p95", "900ms", "--itl-p95", "30ms", "--measured-utilisation", 0.9)
+        self.assertIn("max_queue_delay_microseconds", rules("--rate", 1, *measured)["queue_delay"]["settings"]["triton"])
+        self.assertNotIn("queue_delay", rules("--rate", 1, *measured, "--slo", "ttft=1s"))
+        self.assertIn("batch_efficiency", rules("--rate", 1, "--batch-efficiency", 0.3, "--batch-efficiency-before", 0.5))
+        self.assertEqual(rules("--rate", 1, "--max-sequences", 16, "--input", 9000)["gpu_by_phase"]["settings"]["triton"], None)
+
+    def test_the_page_shows_the_evidence_of_a_setting(self):
+        page = self.run_program("size", *LLAMA, "--rate", 1).stdout
+        self.assertIn("\n    because 256 sequences of 1700 tokens need 435200 KV tokens, the cache has 153517\n    vLLM: --max-num-seqs 76\n", page)
+        self.assertIn("40 to 60 % lower cost of GPU hours", page)
 
     def test_wrong_flags_are_refused(self):
         for words, says in (((), "--engine: is missing; write roofline:MODEL,GPU"),

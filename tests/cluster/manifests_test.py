@@ -118,6 +118,18 @@ class Manifests(unittest.TestCase):
         self.assertEqual(built.count("node-pool: system"), 1)
         self.assertIn("replicas: 2", built)
 
+    def test_a_strict_dry_run_accepts_autoscalers(self):
+        example = {"pools": [{"name": "batch", "class": "batch", "max_replicas": 40}, {"name": "chat", "max_replicas": 40}]}
+        flags = ["--target", "token-out-rate=8000", "--target", "kv-utilization=0.75", "--scale-up", "200%/60s", "--scale-up-window", "0s",
+                 "--scale-down", "1/30m", "--scale-down-window", "1h"]
+        definitions = self.cluster.kubectl("get", "crds", "-o", "name")
+        rule = ["--prometheus-rule"] if "prometheusrules.monitoring.coreos.com" in definitions else []
+        kinds = self.apply(self.manifests("autoscalers", example, "--autoscaler", "hpa", *flags, *rule), "--dry-run=server")
+        self.assertEqual(kinds, ["horizontalpodautoscaler"] * 2 + ["prometheusrule"] * len(rule))
+        if KEDA in definitions:
+            text = self.manifests("autoscalers", example, "--autoscaler", "keda", *flags, "--polling-interval", "10s", "--cooldown", "120s")
+            self.assertEqual(self.apply(text, "--dry-run=server"), ["scaledobject"] * 2)
+
     def test_a_mistake_would_be_found(self):
         text = self.manifests("gateway", {}).replace("replicas: 1", "replicaz: 1")
         with self.assertRaisesRegex(AssertionError, "replicaz"):

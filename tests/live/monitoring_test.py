@@ -11,7 +11,7 @@ import unittest
 import urllib.parse
 from pathlib import Path
 
-from live_testing import SECONDS, Gateway, Stream, ask, complete, config_file, until
+from live_testing import PROGRAM, SECONDS, Gateway, Stream, ask, complete, config_file, until
 from monitoring_series import CASES, rule_tests
 from planner_testing import Home, until_routed, until_serving
 from prometheus_test import CONTROL_PLANE, Prometheus
@@ -125,6 +125,35 @@ class MonitoringTest(unittest.TestCase):
         done = promtool("check", "rules", RULES)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertIn(f"{len(rules())} rules found", done.stdout)
+
+    def test_the_metrics_of_pods_for_an_hpa_have_namespace_and_pod(self):
+        """The PrometheusRule of docs/examples/token-rates.yaml, as promtool evaluates it."""
+        done = subprocess.run([PROGRAM, "manifests", "autoscalers", str(ROOT / "docs/examples/token-rates.yaml"), "--namespace", "llm", "--autoscaler", "hpa",
+                               "--target", "token-out-rate=8000", "--target", "kv-utilization=0.75", "--prometheus-rule"],
+                              capture_output=True, text=True, check=True)
+        with tempfile.TemporaryDirectory() as folder:
+            path, test = os.path.join(folder, "rules.yaml"), os.path.join(folder, "test.yaml")
+            with open(path, "w") as file:
+                file.write(re.sub("(?m)^  ", "", done.stdout.split("\nspec:\n")[-1]))
+            labels = 'model_name="llama",pool="llm-batch",namespace="monitoring",pod="penstock-planner-0"'
+            replica = [f'{{{labels},replica="llm-batch-{number}"}}' for number in (0, 1)]
+            named = ['{namespace="llm",pod="llm-batch-%d",pool="llm-batch"}' % number for number in (0, 1)]
+            with open(test, "w") as file:
+                json.dump({"rule_files": [path], "evaluation_interval": "15s", "tests": [{
+                    "interval": "15s",
+                    "input_series": [{"series": f"tokens_out_total{replica[0]}", "values": "0+120000x20"},
+                                     {"series": f"tokens_out_total{replica[1]}", "values": "0+15000x20"},
+                                     {"series": f"kv_cache_bytes_used{replica[0]}", "values": "3x20"},
+                                     {"series": f"kv_cache_bytes_capacity{replica[0]}", "values": "4x20"}],
+                    "promql_expr_test": [
+                        {"expr": "llm_token_out_rate", "eval_time": "4m",
+                         "exp_samples": [{"labels": f"llm_token_out_rate{named[0]}", "value": 8000}, {"labels": f"llm_token_out_rate{named[1]}", "value": 1000}]},
+                        {"expr": "llm_kv_utilization", "eval_time": "4m", "exp_samples": [{"labels": f"llm_kv_utilization{named[0]}", "value": 0.75}]},
+                        {"expr": "llm:token_out_rate:1m", "eval_time": "4m",
+                         "exp_samples": [{"labels": 'llm:token_out_rate:1m{model_name="llama",pool="llm-batch"}', "value": 9000}]}]}]}, file)
+            for words in (("check", "rules", path), ("test", "rules", test)):
+                done = promtool(*words)
+                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
     def test_alerts_fire_on_faults_and_on_nothing_else(self):
         self.assertEqual({alert for case in CASES for alert in case[1]}, {name for name in rules() if name.startswith("Penstock")},

@@ -1,0 +1,142 @@
+#include "deployment/load_autoscaler.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "core/result.h"
+#include "deployment/assets.h"
+#include "deployment/objects.h"
+#include "deployment/yaml_text.h"
+
+namespace penstock::deployment {
+
+using Json = nlohmann::ordered_json;
+
+namespace {
+
+struct LoadMetricNames {
+  LoadMetric metric;
+  std::string_view name, pod_metric;
+  // The value of a replica, as of telemetry/token_metrics.cpp: {0} are the labels and {1} is the window.
+  std::string_view query;
+};
+constexpr std::array kLoadMetrics{
+    LoadMetricNames{LoadMetric::kTokenInRate, "token-in-rate", "llm_token_in_rate", "rate(tokens_in_total{0}[{1}s])"},
+    LoadMetricNames{LoadMetric::kTokenOutRate, "token-out-rate", "llm_token_out_rate",
+                    "rate(tokens_out_total{0}[{1}s])"},
+    LoadMetricNames{LoadMetric::kKvUtilization, "kv-utilization", "llm_kv_utilization",
+                    "kv_cache_bytes_used{0} / kv_cache_bytes_capacity{0}"},
+    LoadMetricNames{LoadMetric::kQueueDepth, "queue-depth", "llm_pod_queue_depth", "llm_queue_depth{0}"},
+};
+
+const LoadMetricNames& names_of(LoadMetric metric) {
+  const auto* found =
+      std::find_if(kLoadMetrics.begin(), kLoadMetrics.end(), [&](const auto& each) { return each.metric == metric; });
+  PENSTOCK_ASSERT(found != kLoadMetrics.end(), "every metric has names");
+  return *found;
+}
+
+std::string replica_query(LoadMetric metric, const std::string& pool, std::uint32_t rate_window_s) {
+  return fmt::format(fmt::runtime(names_of(metric).query), fmt::format("{{pool=\"{}\"}}", pool), rate_window_s);
+}
+
+// Rules that give each value the labels `namespace` and `pod`, from which an adapter finds the pod. The name of a
+// replica is that of its pod, and the namespace of the series is that of the planner that was scraped.
+Json pod_rules_of(const std::vector<LoadAutoscaler>& autoscalers) {
+  Json rules = Json::array();
+  for (const LoadAutoscaler& each : autoscalers)
+    for (const LoadTarget& target : each.targets)
+      rules.push_back(
+          {{"record", std::string{pod_metric_of(target.metric)}},
+           {"expr", fmt::format(R"q(max by (pool, pod) (label_replace({}, "pod", "$1", "replica", "(.*)")))q",
+                                replica_query(target.metric, each.target.pool, each.rate_window_s))},
+           {"labels", {{"namespace", each.target.in_namespace}}}});
+  return rules;
+}
+
+// Without an exponent up to 1e9.
+std::string target_text(double per_replica) { return fmt::format("{:.10g}", per_replica); }
+
+std::string indented(std::string_view text, std::string_view indent) {
+  std::string made;
+  bool begins_line = true;
+  for (const char c : text) {
+    if (begins_line && c != '\n') made += indent;
+    begins_line = c == '\n';
+    made += c;
+  }
+  return made;
+}
+
+}  // namespace
+
+std::string_view name_of(LoadMetric metric) { return names_of(metric).name; }
+std::string_view pod_metric_of(LoadMetric metric) { return names_of(metric).pod_metric; }
+
+std::optional<LoadMetric> find_load_metric(std::string_view name) {
+  for (const LoadMetricNames& each : kLoadMetrics)
+    if (each.name == name) return each.metric;
+  return std::nullopt;
+}
+
+std::vector<std::string_view> load_metric_names() {
+  std::vector<std::string_view> names;
+  for (const LoadMetricNames& each : kLoadMetrics) names.push_back(each.name);
+  return names;
+}
+
+std::string load_query(LoadMetric metric, const std::string& pool, std::uint32_t rate_window_s) {
+  return fmt::format("sum({})", replica_query(metric, pool, rate_window_s));
+}
+
+Json scaled_object_of(const LoadAutoscaler& autoscaler) {
+  ScaledObject object;
+  object.target = autoscaler.target;
+  object.polling_s = autoscaler.polling_s;
+  object.cooldown_s = autoscaler.cooldown_s;
+  object.up = autoscaler.up;
+  object.down = autoscaler.down;
+  for (const LoadTarget& each : autoscaler.targets)
+    object.triggers.push_back({std::string{name_of(each.metric)}, autoscaler.prometheus,
+                               load_query(each.metric, autoscaler.target.pool, autoscaler.rate_window_s),
+                               target_text(each.per_replica)});
+  return manifest_of(object);
+}
+
+Json pod_autoscaler_of(const LoadAutoscaler& autoscaler) {
+  const ScaleTarget& target = autoscaler.target;
+  Json metrics = Json::array();
+  for (const LoadTarget& each : autoscaler.targets)
+    metrics.push_back({{"type", "Pods"},
+                       {"pods",
+                        {{"metric", {{"name", std::string{pod_metric_of(each.metric)}}}},
+                         {"target", {{"type", "AverageValue"}, {"averageValue", target_text(each.per_replica)}}}}}});
+  Json spec{{"scaleTargetRef", reference_of(target)},
+            {"minReplicas", target.replicas_min},
+            {"maxReplicas", target.replicas_max},
+            {"metrics", std::move(metrics)}};
+  if (Json behaviour = behaviour_of(autoscaler.up, autoscaler.down); !behaviour.is_null())
+    spec["behavior"] = std::move(behaviour);
+  return {{"apiVersion", "autoscaling/v2"},
+          {"kind", "HorizontalPodAutoscaler"},
+          {"metadata", {{"name", target.name}, {"namespace", target.in_namespace}}},
+          {"spec", std::move(spec)}};
+}
+
+std::string token_rule_of(const std::string& name, const std::string& in_namespace,
+                          const std::vector<LoadAutoscaler>& autoscalers) {
+  const Json object{{"apiVersion", "monitoring.coreos.com/v1"},
+                    {"kind", "PrometheusRule"},
+                    {"metadata", {{"name", name}, {"namespace", in_namespace}}}};
+  std::string text = to_yaml({object}) + "spec:\n" + indented(assets::token_rules(), "  ");
+  if (autoscalers.empty()) return text;
+  const Json groups{{"groups", Json::array({{{"name", "llm-pod-metrics"}, {"rules", pod_rules_of(autoscalers)}}})}};
+  const std::string more = to_yaml({groups});
+  return text + indented(std::string_view{more}.substr(more.find('\n') + 1), "  ");
+}
+
+}  // namespace penstock::deployment

@@ -1,0 +1,51 @@
+// Autoscalers that act on the load of engines without a planner: on token rates, use of the KV cache and waiting
+// requests.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "deployment/scaled_object.h"
+
+namespace penstock::deployment {
+
+enum class LoadMetric : std::uint8_t { kTokenInRate, kTokenOutRate, kKvUtilization, kQueueDepth };
+
+// "token-out-rate", as flags and triggers have it.
+[[nodiscard]] std::string_view name_of(LoadMetric metric);
+[[nodiscard]] std::optional<LoadMetric> find_load_metric(std::string_view name);
+[[nodiscard]] std::vector<std::string_view> load_metric_names();
+// "llm_token_out_rate": the metric of a pod, which recording rules derive and an adapter serves to the HPA.
+[[nodiscard]] std::string_view pod_metric_of(LoadMetric metric);
+
+struct LoadTarget {
+  LoadMetric metric = LoadMetric::kTokenOutRate;
+  double per_replica = 0.0;  // Tokens per second, a share from 0 to 1, or requests.
+};
+
+// Names are valid, and all texts are UTF-8.
+struct LoadAutoscaler {
+  ScaleTarget target;
+  std::vector<LoadTarget> targets;
+  std::string prometheus;            // URL, for KEDA.
+  std::uint32_t rate_window_s = 60;  // Of token rates.
+  std::uint32_t polling_s = kKedaPolling, cooldown_s = kKedaCooldown;
+  ScalingRules up, down;
+};
+
+// The query of a trigger: the sum over the replicas of a pool.
+[[nodiscard]] std::string load_query(LoadMetric metric, const std::string& pool, std::uint32_t rate_window_s);
+[[nodiscard]] nlohmann::ordered_json scaled_object_of(const LoadAutoscaler& autoscaler);
+// An HPA whose metrics are those of its pods (custom.metrics.k8s.io).
+[[nodiscard]] nlohmann::ordered_json pod_autoscaler_of(const LoadAutoscaler& autoscaler);
+
+// Returns the rules of docs/reference/token-rules.yaml as a PrometheusRule in YAML. Rules for the metrics of pods, one
+// for each target of the autoscalers, are a group of their own; no autoscalers: none.
+[[nodiscard]] std::string token_rule_of(const std::string& name, const std::string& in_namespace,
+                                        const std::vector<LoadAutoscaler>& autoscalers);
+
+}  // namespace penstock::deployment
