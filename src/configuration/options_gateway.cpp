@@ -194,6 +194,11 @@ void add_replicas(Table& table, GatewaySetup& setup) {
       .add({"gateway.stream_idle_timeout", "", "longest time between two pieces of an answer"},
            duration_above_zero(options.dispatch.stream_idle_timeout))
       .reloadable();
+  table
+      .add({"gateway.unresponsive_idle_timeout", "",
+            "longest time between two pieces of an answer of a replica that is unresponsive"},
+           duration_above_zero(options.dispatch.unresponsive_idle_timeout))
+      .reloadable();
   table.renamed("gateway.first_byte_time", "gateway.first_byte_timeout");
   table.renamed("gateway.silence", "gateway.stream_idle_timeout");
 }

@@ -21,6 +21,10 @@ namespace penstock::gateway {
 
 // Checks each replica's health and the models that it serves, and reads its metrics, at the configured intervals. It
 // passes the results to the dispatcher, and logs changes and why a replica is not used. Runs on one loop.
+//
+// A replica is unresponsive once three health checks in a row have failed and, since the first of them was
+// sent, nothing has come from it: no answer of any status to a request of the gateway, and no part of an answer to a
+// client. A replica that is only slow, or that answers its checks with an error, is not.
 class HealthChecker {
  public:
   HealthChecker(net::Loop& loop, const GatewayOptions& options, SharedDispatcher& dispatcher, ReplicaClient& client,
