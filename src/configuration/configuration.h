@@ -55,6 +55,9 @@ struct KubernetesSetup {
 
 struct PlannerSetup {
   planner::PlannerOptions options;
+  // Of the engines that the planner runs itself; see actuation::Limits.
+  core::Duration drain_deadline = std::chrono::minutes{10};
+  core::Duration unhealthy_drain_deadline = std::chrono::seconds{30};
   core::Duration memory = std::chrono::minutes{20};   // See planner::set_memory().
   std::string warm_trace;                             // File; empty means none.
   std::string nats_server = "nats://127.0.0.1:4222";  // Of Dynamo's event plane.

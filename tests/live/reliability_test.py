@@ -70,6 +70,20 @@ class ReliabilityTest(unittest.TestCase):
             self.assertTrue(stream.join().whole(1000))
         self.assertIn("replica_unresponsive", gateway.log())
 
+    def test_a_stopped_engine_is_replaced_and_frees_its_place(self):
+        home = Home(self, "  - {name: chat, replicas: 2, min_replicas: 1, max_replicas: 3}")
+        gateway = home.gateway(self)
+        home.planner(self, gateway, "--policy", "static")
+        until_serving(home, 2)
+        until_routed(gateway, 2)
+        stopped = min(home.engines())
+        os.kill(stopped, signal.SIGSTOP)
+        # Long before the deadline of a drain, which is ten minutes.
+        until("the end of the stopped engine", lambda: stopped not in home.engines(), 2 * SECONDS)
+        until_serving(home, 2)
+        until_routed(gateway, 2)
+        self.assertEqual(complete(gateway.port)[0], 200)
+
     def test_an_engine_that_sends_only_a_head_is_hidden_from_clients(self):
         class HeadOnly(FakeReplica):
             def complete(self, connection, request, number):
