@@ -201,10 +201,15 @@ void settle_deployments(Configuration& configuration, options::Reading& reading)
 void check_overload(const GatewaySetup& setup, options::Reading& reading);
 // Sets the GPUs of a replica from the parallelism of a roofline, and reports a number at `path` that contradicts it.
 void settle_gpus(simulation::PoolSpec& pool, const std::string& path, options::Reading& reading);
-// The same of the blocks of the KV cache: they follow the memory of the GPUs of a roofline, and a number at `path` that
-// does not fit is reported.
-void settle_kv_blocks(engine::EngineConfig& engine, const std::string& step_time_model, const std::string& path,
-                      options::Reading& reading);
+// Keys of the limits of an engine.
+struct EngineLimitPaths {
+  std::string kv_blocks, max_sequences;
+};
+// The same of the KV cache and the sequences at once. The KV cache of a roofline follows the memory of the GPUs, and a
+// number that does not fit is reported. Of a measured profile both are what it states, unless they were given or it
+// states the limits of its measurement only.
+void settle_engine_limits(engine::EngineConfig& engine, const std::string& step_time_model,
+                          const EngineLimitPaths& paths, options::Reading& reading);
 // `prefix` is the path of the pool, such as "pools[1].". A value that all pools share is reported by its key alone.
 void check_engine(const engine::EngineConfig& engine, const std::string& prefix, options::Reading& reading);
 
