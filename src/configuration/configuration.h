@@ -122,6 +122,8 @@ struct GatewaySetup {
   double record_bytes_max = 1 << 30;     // Of that file, and of the older one beside it.
   std::string access_log = "off";        // "on" (in the log), "off" or a file.
   bool prefix_pings = false;
+  core::Duration prefix_ping_interval = routing::PingOptions{}.idle;
+  std::string warm_up_prompts;                           // File; empty means none.
   bool watch = true;                                     // Read files again when they change.
   core::Duration drain_delay = std::chrono::seconds{1};  // From SIGTERM until new connections are refused.
   core::Duration drain_time = std::chrono::seconds{25};  // From the signal until open requests are cut.

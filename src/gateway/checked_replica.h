@@ -48,6 +48,8 @@ struct CheckedReplica {
   core::Duration scrape_pause{};
   core::Instant scrape_at{};
 
+  // Its metrics report no queued requests, and no prompt of the gateway is in flight there.
+  [[nodiscard]] bool is_idle() const { return queued_requests == 0 && prompts_in_flight == 0; }
   [[nodiscard]] bool is_healthy() const { return health == dispatch::ReplicaHealth::kHealthy; }
   // Counts the last health check. `was_answered(since)`: a part of an answer to a request has come since then. Returns
   // true if `unresponsive` has changed.

@@ -446,9 +446,9 @@ void HealthChecker::report_telemetry(Replica& replica, const std::string& failur
 
 // ---- prompts of ours ------------------------------------------------------------------------------------------------
 
-bool HealthChecker::is_idle(const std::string& id) const {
+const CheckedReplica* HealthChecker::find(const std::string& id) const {
   const auto found = replicas_.find(id);
-  return found != replicas_.end() && found->second.queued_requests == 0 && found->second.prompts_in_flight == 0;
+  return found == replicas_.end() ? nullptr : &found->second;
 }
 
 bool HealthChecker::send_prompt(const std::string& id, std::string_view path, std::string body) {
