@@ -42,12 +42,14 @@ struct EngineSeen {
   bool asleep = false;     // The engine sleeps, or has not finished a request to sleep or to wake up.
   bool switching = false;  // The engine has not finished a request to change its role.
 };
-// With several gateways: the oldest `at`, whether any of them routes to the replica, and the sum of open requests. They
-// include requests whose KV a decode replica may still fetch from it.
+// With several gateways: the oldest `at`, whether any of them routes to the replica or finds it healthy, and the sum of
+// open requests. They include requests whose KV a decode replica may still fetch from it.
 struct GatewaySeen {
   core::Instant at;
   bool routes = false;  // The gateway sends new requests to the replica.
   std::uint32_t open_requests = 0;
+  // Its checks of the replica succeed, or answers arrive from it.
+  bool healthy = true;
 };
 struct WarmUpSeen {
   std::uint32_t prompts = 0;   // Prompts of the plan.
@@ -73,6 +75,8 @@ struct Limits {
   core::Duration warm_up_deadline = std::chrono::minutes{1};
   // Maximum drain time, after which the replica is stopped with its open work, which is reported.
   core::Duration drain_deadline = std::chrono::minutes{10};
+  // The same for a replica whose engine answers neither the planner nor the gateway, from its last sign of life.
+  core::Duration unhealthy_drain_deadline = std::chrono::seconds{30};
   // Without a gateway report, time without open work before a replica is stopped.
   core::Duration drain_quiet = std::chrono::seconds{5};
   core::Duration stop_deadline = std::chrono::seconds{30};  // Time from SIGTERM to SIGKILL.
@@ -156,6 +160,8 @@ struct Advance {
 // target of a pool without a want is zero. Rules:
 // - A replica with open work is not stopped before the drain deadline: it drains until the gateway sends it nothing and
 // has nothing open there, and until the engine, queried after that, has neither requests nor KV transfers.
+// - A draining replica whose engine has not answered for `unhealthy_drain_deadline` is stopped unless requests are open
+// there that the gateway receives answers to.
 // - Down: starting replicas go first, newest first, then warming ones, then those with the fewest open requests.
 // - Up: draining replicas are taken back, then replicas asleep are woken, then those that start up in order to sleep
 //   serve instead, then serving or draining replicas that the partner of a role switch does not need are expected, and

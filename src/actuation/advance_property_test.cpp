@@ -39,6 +39,7 @@ class World {
     limits.start_deadline = 60s;
     limits.warm_up_deadline = 10s;
     limits.drain_deadline = 90s;
+    limits.unhealthy_drain_deadline = 20s;
     limits.stop_deadline = 10s;
     limits.unhealthy_time = 15s;
     limits.surge = 1 + static_cast<std::uint32_t>(random_.below(2));
@@ -220,11 +221,18 @@ class World {
     if (found == engines.end() || step.why == StepReason::kResumed) return;
     const Engine& engine = found->second;
     const std::uint32_t open = engine.at_gateway + engine.in_engine + engine.transfers;
+    const Replica* const drained = before.find(step.replica);
+    if (step.why == StepReason::kUnhealthy) {
+      ASSERT_TRUE(drained != nullptr && drained->stage == Stage::kDraining && drained->unhealthy_since);
+      EXPECT_GE(now - *drained->unhealthy_since, limits.unhealthy_drain_deadline);
+      EXPECT_EQ(engine.at_gateway, 0U) << "replica " << step.replica << " stopped while requests are answered";
+      died_with_work += open > 0 ? 1 : 0;
+      return;
+    }
     if (step.why != StepReason::kDrainDeadline) {
       EXPECT_EQ(open, 0U) << "replica " << step.replica << " stopped with open work: " << to_string(step.why);
       return;
     }
-    const Replica* const drained = before.find(step.replica);
     ASSERT_TRUE(drained != nullptr && drained->stage == Stage::kDraining);
     EXPECT_GE(now - drained->since, limits.drain_deadline);
     died_with_work += open > 0 ? 1 : 0;

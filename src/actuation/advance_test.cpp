@@ -88,6 +88,44 @@ TEST_F(AdvanceTest, AReplicaThatDoesNotDrainIsStoppedAtTheDeadlineWithAWarning) 
   EXPECT_EQ(stage(1), Stage::kStopped);
 }
 
+TEST_F(AdvanceTest, ADrainingReplicaThatAnswersNoRequestIsStoppedSoon) {
+  serve(2);
+  seen(1).engine = {{now_, false, std::nullopt}};
+  seen(1).gateway = {{now_, false, 3, false}};
+  EXPECT_EQ(tick(10s), Steps{});  // Its last sign of life was before this.
+  EXPECT_EQ(tick(40s), (Steps{{StepKind::kStart, 3, StepReason::kReplacesOutdated}}));
+  start(3);
+  seen(3);
+  EXPECT_EQ(tick(41s), (Steps{{StepKind::kAdmit, 3, StepReason::kHealthy}}));
+  EXPECT_EQ(tick(42s), (Steps{{StepKind::kDrain, 1, StepReason::kUnhealthy}}));
+  EXPECT_EQ(tick(43s), (Steps{{StepKind::kStop, 1, StepReason::kUnhealthy}}));
+  EXPECT_TRUE(
+      told(true, "default-1 is stopped although it did not drain: its engine has not answered for 33 s; open: 3"));
+  EXPECT_EQ(tick(73s), (Steps{{StepKind::kKill, 1, StepReason::kStopDeadline}}));
+}
+
+TEST_F(AdvanceTest, ADrainingReplicaWhoseRequestsAreAnsweredKeepsItsDeadlineAlthoughItsEngineIsSilent) {
+  limits_.drain_deadline = 5min;  // As planner.drain_deadline sets it.
+  serve(1);
+  want_.replicas = 0;
+  seen(1).engine = {{now_, false, std::nullopt}};
+  seen(1).gateway = {{now_, false, 3, true}};
+  EXPECT_EQ(tick(10s), (Steps{{StepKind::kDrain, 1, StepReason::kAboveTarget}}));
+  EXPECT_EQ(tick(309s), Steps{});
+  EXPECT_EQ(tick(310s), (Steps{{StepKind::kStop, 1, StepReason::kDrainDeadline}}));
+}
+
+TEST_F(AdvanceTest, ASilentEngineIsNotStoppedSoonWhileTheGatewayIsSilentToo) {
+  serve(1);
+  want_.replicas = 0;
+  EXPECT_EQ(tick(10s), (Steps{{StepKind::kDrain, 1, StepReason::kAboveTarget}}));
+  seen(1).engine = {{now_, false, std::nullopt}};
+  seen(1).gateway.reset();
+  EXPECT_EQ(tick(11s), Steps{});
+  EXPECT_EQ(tick(609s), Steps{});
+  EXPECT_EQ(tick(610s), (Steps{{StepKind::kStop, 1, StepReason::kDrainDeadline}}));
+}
+
 TEST_F(AdvanceTest, ScaleDownStopsStartingThenWarmingThenIdleReplicas) {
   serve(3);
   limits_.warm_up = true;

@@ -49,7 +49,7 @@ struct Replica {
   core::Instant requested_at, since;   // `since` is the start of the current stage.
   std::vector<std::uint16_t> ports{};  // Reserved until the replica has ended.
   std::optional<Process> process{};
-  std::optional<core::Instant> unhealthy_since{};  // Only for a serving replica.
+  std::optional<core::Instant> unhealthy_since{};  // Of an engine that does not answer.
   // Only for a draining replica: time since which nothing has been open.
   std::optional<core::Instant> quiet_since{};
   bool given_up = false;  // The replica ends because it failed, not because it is no longer needed.

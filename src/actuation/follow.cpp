@@ -144,6 +144,16 @@ bool is_wanted_asleep(const Tick& tick, const Replica& replica) {
   return static_cast<std::uint64_t>(asleep) < want->asleep;
 }
 
+// The engine answers neither the planner nor requests. Without a gateway's report since it went silent, requests may
+// still be answered.
+bool is_dead(const Tick& tick, const Replica& replica, const Seen* seen) {
+  if (!replica.unhealthy_since || tick.now - *replica.unhealthy_since < tick.limits.unhealthy_drain_deadline)
+    return false;
+  if (!tick.limits.gateway) return true;
+  if (seen == nullptr || !seen->gateway || seen->gateway->at <= *replica.unhealthy_since) return false;
+  return seen->gateway->open_requests == 0 || !seen->gateway->healthy;
+}
+
 void learn_drain_time(PoolState& pool, core::Duration drain) {
   constexpr int kWeight = 4;  // Of one drain: 1/4.
   pool.drain_time = pool.drain_time ? *pool.drain_time + (drain - *pool.drain_time) / kWeight : drain;
@@ -157,6 +167,12 @@ void follow_drain(Tick& tick, Replica& replica, const Seen* seen) {
       return tick.switch_role(replica, *to);
     return is_wanted_asleep(tick, replica) ? tick.sleep(replica, StepReason::kDrained)
                                            : tick.stop(replica, StepReason::kDrained);
+  }
+  if (is_dead(tick, replica, seen)) {
+    tick.note(true, replica,
+              fmt::format("{} is stopped although it did not drain: its engine has not answered for {:.0f} s; {}",
+                          name_of(replica), seconds_since(*replica.unhealthy_since, tick.now), open_text(seen)));
+    return tick.stop(replica, StepReason::kUnhealthy);
   }
   if (tick.now - replica.since < tick.limits.drain_deadline) return;
   tick.note(true, replica,

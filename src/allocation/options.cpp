@@ -121,7 +121,7 @@ class AllocationChecker {
       names.push_back(pool.spec.name);
       check_bounds(pool, pool_path);
       configuration::settle_gpus(pool.spec, pool_path + ".gpus", reading_);
-      configuration::settle_kv_blocks(pool.spec.engine, pool.spec.step_time_model, {}, reading_);
+      configuration::settle_engine_limits(pool.spec.engine, pool.spec.step_time_model, {}, reading_);
     }
     check_unique(names, path + ".pools");
     if (reading_.given(path + ".demand.rate_scale") && !reading_.given(path + ".demand.trace"))

@@ -72,7 +72,9 @@ double lone_ttft_ms(const engine::StepTimeModel& model, const EngineLimits& limi
 engine::EngineProfile sample_profile(const engine::StepTimeModel& model, const EngineLimits& limits) {
   SampleRange range;
   range.sequences_max = 1.5 * limits.max_sequences;
-  return sample_profile(model, limits, range);
+  engine::EngineProfile profile = sample_profile(model, limits, range);
+  profile.sequences_max = std::floor(limits.max_sequences);
+  return profile;
 }
 
 engine::EngineProfile sample_profile(const engine::StepTimeModel& model, const EngineLimits& limits,
@@ -114,14 +116,15 @@ std::string profile_json(const engine::EngineProfile& profile, std::string_view 
       itl.push_back(point.ms);
     }
   }
-  const Json document{{"engine", engine},
-                      {"prefill_isl", lengths},
-                      {"prefill_ttft_ms", ttft},
-                      {"prefill_added_ms", added},
-                      {"decode_active_kv_tokens", kv},
-                      {"decode_context_length", contexts},
-                      {"decode_itl", itl},
-                      {"max_kv_tokens", profile.kv_tokens_max}};
+  Json document{{"engine", engine},
+                {"prefill_isl", lengths},
+                {"prefill_ttft_ms", ttft},
+                {"prefill_added_ms", added},
+                {"decode_active_kv_tokens", kv},
+                {"decode_context_length", contexts},
+                {"decode_itl", itl},
+                {"max_kv_tokens", profile.kv_tokens_max}};
+  if (profile.sequences_max > 0.0) document["max_sequences"] = profile.sequences_max;
   // A model's description may contain a file name with arbitrary bytes, which JSON does not allow.
   return document.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }

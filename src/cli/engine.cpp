@@ -163,7 +163,8 @@ tl::expected<EngineSetup, int> read_options(const Arguments& arguments) {
   if (!read) return tl::make_unexpected(read.error());
   ServerOptions& server = setup.server;
   configuration::check_engine(server.session.engine, {}, *read);
-  configuration::settle_kv_blocks(server.session.engine, setup.step_time_model, "engine.kv_blocks", *read);
+  configuration::settle_engine_limits(server.session.engine, setup.step_time_model,
+                                      {"engine.kv_blocks", "engine.max_sequences"}, *read);
   if (!read->good()) return tl::make_unexpected(report_error(read->problems()));
   auto model = engine::make_step_time_model(setup.step_time_model);
   if (!model) return tl::make_unexpected(report_input_error(model.error()));

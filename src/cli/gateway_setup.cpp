@@ -166,7 +166,15 @@ core::Result<gateway::GatewayOptions> make_gateway_options(const configuration::
     if (!keys) return tl::make_unexpected(keys.error());
     for (std::string& key : *keys) made.api_keys.push_back({std::move(key), static_cast<std::uint32_t>(i)});
   }
-  if (setup.prefix_pings) made.prefix_pings.emplace();
+  if (setup.prefix_pings) made.prefix_pings.emplace().idle = setup.prefix_ping_interval;
+  if (!setup.warm_up_prompts.empty()) {
+    constexpr std::size_t kPromptsBytesMax = std::size_t{8} << 20;
+    const auto prompts = options::read_text_file(setup.warm_up_prompts, kPromptsBytesMax);
+    if (!prompts) return tl::make_unexpected(prompts.error());
+    auto parsed = gateway::parse_warm_up_prompts(*prompts, setup.warm_up_prompts);
+    if (!parsed) return tl::make_unexpected(parsed.error());
+    made.warm_up_prompts = *std::move(parsed);
+  }
   // Request ids differ from run to run.
   made.dispatch.seed = static_cast<std::uint64_t>(net::unix_time().count());
   return made;

@@ -116,6 +116,8 @@ core::Result<controller::LocalFleetOptions> fleet_options(const PlanOptions& dae
   made.log_folder = folder / "logs";
   made.dies_with_us = daemon.bind_engines;
   made.ports = daemon.ports;
+  made.limits.drain_deadline = configuration.planner.drain_deadline;
+  made.limits.unhealthy_drain_deadline = configuration.planner.unhealthy_drain_deadline;
   for (const PlannedDeployment& deployment : deployments) {
     const std::vector<simulation::PoolSpec>& pools = deployment.run.pools;
     for (std::size_t i = 0; i < pools.size(); ++i) {

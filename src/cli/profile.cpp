@@ -115,7 +115,8 @@ int profile(const Arguments& arguments) {
   if (!read) return read.error();
   simulation::PoolSpec& pool = made.run.pools.front();
   configuration::check_engine(pool.engine, {}, *read);
-  configuration::settle_kv_blocks(pool.engine, pool.step_time_model, "engine.kv_blocks", *read);
+  configuration::settle_engine_limits(pool.engine, pool.step_time_model, {"engine.kv_blocks", "engine.max_sequences"},
+                                      *read);
   if (!read->good()) return report_error(read->problems());
   if (const auto checked = check_flags(*parsed, table, !parsed->operands.empty()); !checked)
     return report_input_error(checked.error());

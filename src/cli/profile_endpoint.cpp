@@ -6,6 +6,7 @@
 #include <cmath>
 #include <filesystem>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
@@ -25,6 +26,7 @@
 #include "profiling/traffic_check.h"
 #include "report/format.h"
 #include "report/write_file.h"
+#include "telemetry/frontend_workers.h"
 
 namespace penstock::cli {
 namespace {
@@ -36,6 +38,7 @@ constexpr int kRoundTrips = 5;
 constexpr std::uint32_t kContextMargin = 128;  // Tokens of answers, and errors of the prompts' lengths.
 constexpr std::size_t kProgressBytesMax = std::size_t{16} << 20;
 constexpr std::string_view kPartial = ".partial";
+constexpr std::string_view kFromMeasurement = "measurement";
 
 // ---- the endpoint --------------------------------------------------------------------------------------------------
 
@@ -58,6 +61,19 @@ class Endpoint {
     telemetry::EngineScrape scrape = telemetry::read_scrape(*exposition);
     if (!scrape.running_requests) return std::nullopt;
     return scrape;
+  }
+
+  // Most sequences that the endpoint runs at once, as it says; 0 if it does not.
+  double sequences_max() {
+    if (const auto metrics = get("/metrics"); metrics && metrics->status == 200)
+      if (const auto exposition = telemetry::parse_exposition(metrics->body, "/metrics"))
+        if (const auto workers = telemetry::read_frontend_workers(*exposition); workers && workers->max_sequences)
+          return static_cast<double>(*workers->max_sequences);
+    const auto info = get("/penstock/v1/info");
+    if (!info || info->status != 200) return 0.0;
+    const auto read = nlohmann::json::parse(info->body, nullptr, false);
+    if (!read.is_object() || !read.contains("max_sequences") || !read["max_sequences"].is_number()) return 0.0;
+    return std::max(0.0, read["max_sequences"].get<double>());
   }
 
   // Shortest time of a small request, which no computation is part of.
@@ -136,6 +152,7 @@ struct Run {
   std::string partial;  // Path; empty without a file.
   profiling::Profiler profiler;
   double kv_tokens = 0.0;   // 0 if the endpoint does not expose it.
+  double sequences = 0.0;   // The same.
   bool is_complete = true;  // Otherwise a limit was reached.
   std::uint64_t requests = 0;
 };
@@ -226,14 +243,25 @@ core::Result<profiling::ProfilerState> earlier_state(const std::string& partial,
   return profiling::read_progress(*text, partial, id);
 }
 
-capacity::EngineLimits limits_of(const Run& run, const profiling::MeasuredModel& model, const GivenLimits& given) {
-  capacity::EngineLimits limits;
-  if (given.max_batched_tokens > 0.0) limits.max_batched_tokens = given.max_batched_tokens;
-  limits.max_sequences = given.max_sequences > 0.0 ? given.max_sequences : model.most_sequences();
-  limits.kv_tokens = given.kv_tokens > 0.0 ? given.kv_tokens
-                     : run.kv_tokens > 0.0 ? run.kv_tokens
-                                           : model.most_kv_tokens();
-  return limits;
+// A limit of the endpoint, and where it comes from; see profiling::ProfileDocument.
+struct FoundLimit {
+  double value = 0.0;
+  std::string from;
+};
+// `found`: the measurement found the limit.
+FoundLimit limit_of(double given, double exposed, double measured, bool found) {
+  if (given > 0.0) return {given, "flag"};
+  if (exposed > 0.0) return {exposed, "metrics"};
+  return {measured, found ? "engine" : std::string{kFromMeasurement}};
+}
+
+FoundLimit sequences_of(const Run& run, const profiling::MeasuredModel& model, const GivenLimits& given) {
+  const std::uint32_t found = run.profiler.sequences_max();
+  return limit_of(given.max_sequences, run.sequences, found > 0 ? found : model.most_sequences(), found > 0);
+}
+
+FoundLimit kv_tokens_of(const Run& run, const profiling::MeasuredModel& model, const GivenLimits& given) {
+  return limit_of(given.kv_tokens, run.kv_tokens, model.most_kv_tokens(), run.profiler.state().kv_tokens_too_many > 0);
 }
 
 core::Result<engine::EngineProfile> profile_of(const profiling::MeasuredModel& model,
@@ -253,7 +281,14 @@ core::Result<engine::EngineProfile> profile_of(const profiling::MeasuredModel& m
 tl::expected<core::Result<void>, int> write_profile(const Run& run, const profiling::MeasuredModel& model,
                                                     const GivenLimits& given, ProfiledReplica& replica,
                                                     const std::string& json) {
-  replica.limits = limits_of(run, model, given);
+  const FoundLimit sequences = sequences_of(run, model, given), kv_tokens = kv_tokens_of(run, model, given);
+  replica.limits = capacity::EngineLimits{};
+  if (given.max_batched_tokens > 0.0) replica.limits.max_batched_tokens = given.max_batched_tokens;
+  replica.limits.max_sequences = sequences.value;
+  replica.limits.kv_tokens = kv_tokens.value;
+  replica.measured_sequences = model.most_sequences();
+  replica.sequences_at_least = sequences.from == kFromMeasurement;
+  replica.kv_tokens_at_least = kv_tokens.from == kFromMeasurement;
   auto profile = profile_of(model, replica.limits);
   if (!profile) return tl::make_unexpected(report_error(profile.error()));
   const std::string text = capacity::profile_json(*profile, run.id.endpoint);
@@ -263,6 +298,9 @@ tl::expected<core::Result<void>, int> write_profile(const Run& run, const profil
   profiling::ProfileDocument document;
   document.id = run.id;
   document.sequences_max = replica.limits.max_sequences;
+  document.sequences_from = sequences.from;
+  document.kv_tokens_from = kv_tokens.from;
+  document.warnings = capacity_warnings(replica);
   document.input_tokens = replica.traffic.input_tokens;
   document.output_tokens = replica.traffic.output_tokens;
   document.ttft_objective_ms = core::to_milliseconds(replica.slo.ttft);
@@ -369,7 +407,8 @@ int profile_endpoint(const std::string& url, const EndpointProfileOptions& optio
       json.empty() || json == report::kStandardOutput ? std::string{} : json + std::string{kPartial};
   const auto earlier = earlier_state(partial, id);
   if (!earlier) return report_input_error(earlier.error());
-  Run run{options, address->host_field(), id, partial, profiling::Profiler{profiler, *earlier}, kv_tokens};
+  Run run{options,   address->host_field(),   id, partial, profiling::Profiler{profiler, *earlier},
+          kv_tokens, endpoint.sequences_max()};
   if (!earlier->points.empty())
     print_error_text(fmt::format("{} is continued: {} of {} points are measured\n", report::printable(partial),
                                  run.profiler.progress().measured, run.profiler.progress().total));

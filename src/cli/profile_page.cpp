@@ -16,8 +16,12 @@ namespace {
 constexpr std::uint32_t kLengths[] = {128, 512, 2048, 8192, 32'768};
 constexpr std::uint32_t kSequences[] = {1, 4, 16, 64, 256, 1024};
 
+constexpr double kContextTolerance = 1.05;  // As capacity::ProfileRangeCheck.
+
 using Rows = std::vector<std::vector<std::string>>;
 constexpr std::size_t kIndent = 2;
+
+std::string count_text(double value) { return report::format_count(static_cast<std::uint64_t>(value)); }
 
 std::vector<std::uint32_t> lengths(const ProfiledReplica& replica) {
   std::vector<std::uint32_t> fitting;
@@ -38,8 +42,11 @@ std::string prompts_table(const ProfiledReplica& replica) {
 std::string decode_table(const ProfiledReplica& replica) {
   Rows rows{{"ITL of sequences"}};
   for (const std::uint32_t length : lengths(replica)) rows[0].push_back(report::format_count(length) + " tokens");
+  const double most = replica.measured_sequences > 0.0
+                          ? std::min(replica.measured_sequences, replica.limits.max_sequences)
+                          : replica.limits.max_sequences;
   for (const std::uint32_t sequences : kSequences) {
-    if (sequences > replica.limits.max_sequences) break;
+    if (sequences > most) break;
     rows.push_back({report::format_count(sequences)});
     for (const std::uint32_t length : lengths(replica)) {
       const bool fits = static_cast<double>(sequences) * length <= replica.limits.kv_tokens;
@@ -87,17 +94,57 @@ std::string capacity_table(const ProfiledReplica& replica) {
          report::aligned(rows, kIndent) + legend;
 }
 
+std::string warnings_text(const ProfiledReplica& replica) {
+  std::string text;
+  for (const std::string& warning : capacity_warnings(replica)) text += "  warning: " + warning + "\n";
+  return text;
+}
+
 }  // namespace
 
+std::vector<std::string> capacity_warnings(const ProfiledReplica& replica) {
+  std::vector<std::string> warnings;
+  if (replica.measured_sequences <= 0.0) return warnings;
+  if (replica.sequences_at_least)
+    warnings.push_back(
+        fmt::format("the measurement ended at {} sequences at once, and the engine may run more: the capacity is a "
+                    "lower bound (--max-concurrency)",
+                    count_text(replica.measured_sequences)));
+  if (replica.kv_tokens_at_least)
+    warnings.push_back(
+        fmt::format("the measurement ended at {} KV tokens, and the engine may hold more: the capacity "
+                    "is a lower bound (--kv-blocks, or --max-concurrency and --max-prompt)",
+                    count_text(replica.limits.kv_tokens)));
+  capacity::CapacityOptions options;
+  const auto found = capacity::token_capacity(*replica.model, replica.traffic, replica.limits, replica.slo, options);
+  if (found && found->concurrency > replica.measured_sequences)
+    warnings.push_back(
+        fmt::format("steps of {} sequences at once are extrapolated, because at most {} were measured "
+                    "(--max-concurrency)",
+                    count_text(found->concurrency), count_text(replica.measured_sequences)));
+  const double context = replica.traffic.input_tokens + replica.traffic.output_tokens;
+  if (replica.traffic.input_tokens > replica.longest_prompt)
+    warnings.push_back(
+        fmt::format("prompts of {} tokens are extrapolated, because the longest that was measured has {} "
+                    "(--max-prompt)",
+                    count_text(replica.traffic.input_tokens), count_text(replica.longest_prompt)));
+  else if (context > replica.longest_prompt * kContextTolerance)
+    warnings.push_back(fmt::format("contexts of {} tokens are beyond the longest that was measured, {} (--max-prompt)",
+                                   count_text(context), count_text(replica.longest_prompt)));
+  return warnings;
+}
+
 std::string profile_page(const ProfiledReplica& replica) {
-  const std::string engine =
-      fmt::format("{}: KV cache of {} tokens, {} sequences at once, {} tokens an iteration\n\n",
-                  report::printable(replica.model->description()),
-                  report::format_count(static_cast<std::uint64_t>(replica.limits.kv_tokens)),
-                  report::format_count(static_cast<std::uint64_t>(replica.limits.max_sequences)),
-                  report::format_count(static_cast<std::uint64_t>(replica.limits.max_batched_tokens)));
+  const auto limit = [](double value, bool is_at_least) {
+    return is_at_least ? fmt::format("at least {} (limit of the measurement)", count_text(value)) : count_text(value);
+  };
+  const std::string engine = fmt::format(
+      "{}: KV cache of {} tokens, {} sequences at once, {} tokens an iteration\n\n",
+      report::printable(replica.model->description()), limit(replica.limits.kv_tokens, replica.kv_tokens_at_least),
+      limit(replica.limits.max_sequences, replica.sequences_at_least), count_text(replica.limits.max_batched_tokens));
   const std::string assumed = replica.assumptions.empty() ? "" : replica.assumptions + "\n\n";
-  return engine + assumed + prompts_table(replica) + "\n" + decode_table(replica) + "\n" + capacity_table(replica);
+  return engine + assumed + prompts_table(replica) + "\n" + decode_table(replica) + "\n" + capacity_table(replica) +
+         warnings_text(replica);
 }
 
 }  // namespace penstock::cli

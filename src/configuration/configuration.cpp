@@ -221,8 +221,19 @@ void settle_gpus(simulation::PoolSpec& pool, const std::string& path, Reading& r
   pool.gpus_per_replica = spec.gpus();
 }
 
-void settle_kv_blocks(engine::EngineConfig& engine, const std::string& step_time_model, const std::string& path,
-                      Reading& reading) {
+void settle_engine_limits(engine::EngineConfig& engine, const std::string& step_time_model,
+                          const EngineLimitPaths& paths, Reading& reading) {
+  const std::string& path = paths.kv_blocks;
+  if (const auto profile = engine::find_profile(step_time_model)) {
+    constexpr double kMost = 1e9;
+    if (profile->sequences_max >= 1.0 && !profile->sequences_at_least && !reading.given(paths.max_sequences))
+      engine.max_sequences =
+          static_cast<std::uint32_t>(std::min(profile->sequences_max, static_cast<double>(engine.max_batched_tokens)));
+    if (profile->kv_tokens_max >= 1.0 && !profile->kv_tokens_at_least && !reading.given(path))
+      engine.kv_blocks =
+          static_cast<std::uint32_t>(std::clamp(profile->kv_tokens_max / engine.block_tokens, 1.0, kMost));
+    return;
+  }
   const auto roofline = engine::find_roofline(step_time_model);
   if (!roofline) return;
   engine.attention_ranks = roofline->spec().attention_ranks;
@@ -284,8 +295,10 @@ void settle(Configuration& made, Reading& reading) {
     settle_bounds(made.run.pools[i], prefix_of_pool(i), reading);
     settle_gpus(made.run.pools[i], path_in_pool(reading, prefix_of_pool(i), "gpus"), reading);
     check_engine(made.run.pools[i].engine, prefix_of_pool(i), reading);
-    settle_kv_blocks(made.run.pools[i].engine, made.run.pools[i].step_time_model,
-                     path_in_pool(reading, prefix_of_pool(i), "engine.kv_blocks"), reading);
+    settle_engine_limits(made.run.pools[i].engine, made.run.pools[i].step_time_model,
+                         {path_in_pool(reading, prefix_of_pool(i), "engine.kv_blocks"),
+                          path_in_pool(reading, prefix_of_pool(i), "engine.max_sequences")},
+                         reading);
   }
   check_blocks(made, reading);
   check_switches(made, reading);

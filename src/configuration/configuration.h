@@ -55,6 +55,9 @@ struct KubernetesSetup {
 
 struct PlannerSetup {
   planner::PlannerOptions options;
+  // Of the engines that the planner runs itself; see actuation::Limits.
+  core::Duration drain_deadline = std::chrono::minutes{10};
+  core::Duration unhealthy_drain_deadline = std::chrono::seconds{30};
   core::Duration memory = std::chrono::minutes{20};   // See planner::set_memory().
   std::string warm_trace;                             // File; empty means none.
   std::string nats_server = "nats://127.0.0.1:4222";  // Of Dynamo's event plane.
@@ -119,6 +122,8 @@ struct GatewaySetup {
   double record_bytes_max = 1 << 30;     // Of that file, and of the older one beside it.
   std::string access_log = "off";        // "on" (in the log), "off" or a file.
   bool prefix_pings = false;
+  core::Duration prefix_ping_interval = routing::PingOptions{}.idle;
+  std::string warm_up_prompts;                           // File; empty means none.
   bool watch = true;                                     // Read files again when they change.
   core::Duration drain_delay = std::chrono::seconds{1};  // From SIGTERM until new connections are refused.
   core::Duration drain_time = std::chrono::seconds{25};  // From the signal until open requests are cut.
@@ -198,10 +203,15 @@ void settle_deployments(Configuration& configuration, options::Reading& reading)
 void check_overload(const GatewaySetup& setup, options::Reading& reading);
 // Sets the GPUs of a replica from the parallelism of a roofline, and reports a number at `path` that contradicts it.
 void settle_gpus(simulation::PoolSpec& pool, const std::string& path, options::Reading& reading);
-// The same of the blocks of the KV cache: they follow the memory of the GPUs of a roofline, and a number at `path` that
-// does not fit is reported.
-void settle_kv_blocks(engine::EngineConfig& engine, const std::string& step_time_model, const std::string& path,
-                      options::Reading& reading);
+// Keys of the limits of an engine.
+struct EngineLimitPaths {
+  std::string kv_blocks, max_sequences;
+};
+// The same of the KV cache and the sequences at once. The KV cache of a roofline follows the memory of the GPUs, and a
+// number that does not fit is reported. Of a measured profile both are what it states, unless they were given or it
+// states the limits of its measurement only.
+void settle_engine_limits(engine::EngineConfig& engine, const std::string& step_time_model,
+                          const EngineLimitPaths& paths, options::Reading& reading);
 // `prefix` is the path of the pool, such as "pools[1].". A value that all pools share is reported by its key alone.
 void check_engine(const engine::EngineConfig& engine, const std::string& prefix, options::Reading& reading);
 

@@ -1,5 +1,9 @@
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <utility>
+#include <vector>
+
 #include "configuration/configuration_testing.h"
 
 namespace penstock::configuration {
@@ -79,6 +83,28 @@ TEST(Configuration, KvBlocksFollowTheMemoryOfTheGpus) {
   EXPECT_EQ(problems("engine: {model: 'roofline:llama-3.1-8b,l4', kv_blocks: 2000}\n"),
             "p.yaml:1:56: engine.kv_blocks: 2000 blocks of 512 tokens do not fit the GPUs, which hold 57942 tokens "
             "without any overhead; leave it out for 24151 tokens\n");
+}
+
+TEST(Configuration, LimitsOfAnEngineAreThoseOfItsMeasuredProfileUnlessTheyAreGiven) {
+  const std::string file = ::testing::TempDir() + "limits_of_a_profile.json";
+  const auto limits_of = [&](const std::string& fields, const std::vector<std::pair<std::string, std::string>>& flags) {
+    std::ofstream{file} << R"({"prefill_isl": [100, 1000], "prefill_ttft_ms": [20, 50], "decode_itl": [5],
+        "decode_active_kv_tokens": [1], "decode_context_length": [1])"
+                        << fields << "}";
+    std::vector<options::FlagValue> given{{"--engine", file}};
+    for (const auto& [flag, text] : flags) given.push_back({flag, text});
+    const engine::EngineConfig engine = loaded("", given).run.pools[0].engine;
+    return std::pair{engine.kv_blocks, engine.max_sequences};
+  };
+  using Limits = std::pair<std::uint32_t, std::uint32_t>;
+  const engine::EngineConfig usual;
+  const std::string both = R"(, "max_kv_tokens": 102400, "max_sequences": 64)";
+  EXPECT_EQ(limits_of(both, {}), (Limits{200, 64}));
+  EXPECT_EQ(limits_of(both, {{"--block-size", "16"}}), (Limits{6400, 64}));
+  EXPECT_EQ(limits_of(both, {{"--kv-blocks", "300"}, {"--max-sequences", "32"}}), (Limits{300, 32}));
+  EXPECT_EQ(limits_of(R"(, "max_sequences": 64, "max_sequences_from": "measurement")", {}),
+            (Limits{usual.kv_blocks, usual.max_sequences}));
+  EXPECT_EQ(limits_of("", {}), (Limits{usual.kv_blocks, usual.max_sequences}));
 }
 
 TEST(Configuration, AllPoliciesMeansEachOnce) {

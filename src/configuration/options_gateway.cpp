@@ -194,6 +194,11 @@ void add_replicas(Table& table, GatewaySetup& setup) {
       .add({"gateway.stream_idle_timeout", "", "longest time between two pieces of an answer"},
            duration_above_zero(options.dispatch.stream_idle_timeout))
       .reloadable();
+  table
+      .add({"gateway.unresponsive_idle_timeout", "",
+            "longest time between two pieces of an answer of a replica that is unresponsive"},
+           duration_above_zero(options.dispatch.unresponsive_idle_timeout))
+      .reloadable();
   table.renamed("gateway.first_byte_time", "gateway.first_byte_timeout");
   table.renamed("gateway.silence", "gateway.stream_idle_timeout");
 }
@@ -245,8 +250,18 @@ void add_routing(Table& table, GatewaySetup& setup) {
              "keep texts of prompt beginnings that many requests share in memory, to warm new replicas up"},
             boolean(options.hot_prefixes));
   table.add({"gateway.prefix_pings", "",
-             "send them again, at one token each, to idle replicas that held them and had no request for 2 minutes"},
+             "send them again, at one token each, to idle replicas that held them and did not get them for a while"},
             boolean(setup.prefix_pings));
+  table.add({"gateway.prefix_ping_interval", "", "time after which a replica that did not get a prefix gets it again"},
+            duration_above_zero(setup.prefix_ping_interval));
+  table.add(
+      {"gateway.warm_up", "",
+       "replicas that are added later answer gateway.warm_up_prompts and the hot prefixes before they get requests"},
+      boolean(options.warm_up));
+  table.add({"gateway.warm_up_prompts", "", "file with the body of a request on each line; see gateway.warm_up"},
+            text(setup.warm_up_prompts));
+  table.add({"gateway.warm_up_time", "", "longest warm-up of a replica by the gateway"},
+            duration_above_zero(options.warm_up_time));
   table
       .add({"gateway.retries", "--retries", "attempts after the first, on other replicas, before the first byte"},
            count(dispatch.retries, 0, 10))

@@ -99,6 +99,12 @@ void add_forecast(Table& table, PlannerSetup& setup) {
             "replicas, or each runs on the host of one replica"},
            names(setup.gpu_exporters))
       .placeholder("URL,…");
+  table.add({"planner.drain_deadline", "",
+             "longest drain of an engine that the planner runs itself; what is open there after it is cut"},
+            duration_above_zero(setup.drain_deadline));
+  table.add({"planner.unhealthy_drain_deadline", "",
+             "the same for an engine that answers neither the planner nor requests, from its last sign of life"},
+            duration_above_zero(setup.unhealthy_drain_deadline));
   table.add({"planner.kubernetes.manual_hold", "",
              "time for which a pool stays as another client scaled it, before the planner goes on from there"},
             duration(setup.kubernetes.manual_hold));

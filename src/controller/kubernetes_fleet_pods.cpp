@@ -157,7 +157,8 @@ actuation::PodSeen KubernetesFleet::observe(const connect::PodGroup& group, cons
   seen.blocked_by = replica.start.blocked_by();
   seen.blocked_since = replica.start.blocked_since();
   if (const auto listed = gateway_.find(pod.name); listed != gateway_.end() && gateway_at_)
-    seen.gateway = actuation::GatewaySeen{*gateway_at_, listed->second.eligible, listed->second.open_work()};
+    seen.gateway = actuation::GatewaySeen{*gateway_at_, listed->second.eligible, listed->second.open_work(),
+                                          listed->second.healthy};
   if (const auto sample = watch_.sample_of(replica.number))
     seen.engine = actuation::EngineSeen{
         sample->sampled_at, true,

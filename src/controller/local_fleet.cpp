@@ -186,6 +186,7 @@ void LocalFleet::update_gateway(const GatewayState& state, core::Instant at) {
     if (const auto known = state.replicas.find(actuation::name_of(replica)); known != state.replicas.end()) {
       seen.routes = known->second.eligible;
       seen.open_requests = known->second.open_work();
+      seen.healthy = known->second.healthy;
     }
     reports_[replica.id].gateway = seen;
   }

@@ -20,7 +20,7 @@ DispatchOptions unlimited_options() {
   options.retries = kAll;
   options.retry_share = kNever;
   options.circuit_breaker.failures = CircuitBreakerOptions::kNever;
-  options.first_byte_timeout = options.stream_idle_timeout = core::Duration{};
+  options.first_byte_timeout = options.stream_idle_timeout = options.unresponsive_idle_timeout = core::Duration{};
   options.traffic_log = options.latency_meters = false;
   return options;
 }

@@ -132,6 +132,8 @@ struct ReloadableOptions {
   // How long the caller waits for a replica; 0: without limit.
   core::Duration first_byte_timeout = std::chrono::minutes{10};  // Until it begins its answer.
   core::Duration stream_idle_timeout = std::chrono::minutes{2};  // Between two pieces of an answer.
+  // The same at a replica that is unresponsive.
+  core::Duration unresponsive_idle_timeout = std::chrono::seconds{30};
   signals::SloPolicy slo;
 
   [[nodiscard]] const ClassOptions& of_class(admission::Class traffic_class) const {

@@ -20,13 +20,23 @@ using Json = nlohmann::json;
 struct Field {
   std::string where;
   NumberArray array;
+  bool is_at_least = false;  // A limit of the measurement, not of the engine.
 };
 using Fields = std::map<std::string, Field>;
 
-constexpr std::string_view kKnownFields[] = {"prefill_isl",      "prefill_ttft_ms",         "prefill_ttft",
-                                             "prefill_added_ms", "decode_active_kv_tokens", "x_kv_usage",
-                                             "max_kv_tokens",    "decode_context_length",   "y_context_length",
-                                             "decode_itl",       "decode_itl_ms",           "z_itl",
+constexpr std::string_view kKnownFields[] = {"prefill_isl",
+                                             "prefill_ttft_ms",
+                                             "prefill_ttft",
+                                             "prefill_added_ms",
+                                             "decode_active_kv_tokens",
+                                             "x_kv_usage",
+                                             "max_kv_tokens",
+                                             "max_sequences",
+                                             "decode_context_length",
+                                             "y_context_length",
+                                             "decode_itl",
+                                             "decode_itl_ms",
+                                             "z_itl",
                                              "z_itl_ms"};
 
 core::Result<double> number(const Json& value, const std::string& where) {
@@ -61,7 +71,15 @@ core::Result<NumberArray> numbers(const Json& value, const std::string& where) {
   return array;
 }
 
-core::Result<std::map<std::string, NumberArray>> read_json(const ProfileFile& file) {
+bool is_at_least(const Json& document, const std::string& name) {
+  const auto from = document.find(name + "_from");
+  if (from != document.end()) return from->is_string() && *from == "measurement";
+  // Profiles did not say it at first.
+  return name == "max_sequences" && document.contains("measured");
+}
+
+core::Result<std::map<std::string, NumberArray>> read_json(const ProfileFile& file,
+                                                           std::vector<std::string>& at_least) {
   const Json document = Json::parse(file.bytes.begin(), file.bytes.end(), nullptr, false);
   if (document.is_discarded()) return invalid_input(file.name, "is not valid JSON");
   if (!document.is_object()) return invalid_input(file.name, "must be a JSON object of lists");
@@ -69,6 +87,7 @@ core::Result<std::map<std::string, NumberArray>> read_json(const ProfileFile& fi
   for (const std::string_view name : kKnownFields) {
     const auto found = document.find(name);
     if (found == document.end()) continue;
+    if (is_at_least(document, std::string{name})) at_least.emplace_back(name);
     auto read = numbers(*found, fmt::format("{}: {}", file.name, name));
     if (!read) return tl::make_unexpected(read.error());
     arrays.emplace(name, std::move(*read));
@@ -82,12 +101,14 @@ core::Result<Fields> gather(std::span<const ProfileFile> files) {
     if (file.bytes.size() > kProfileBytesMax)
       return invalid_input(file.name,
                            fmt::format("has {} bytes, the maximum is {}", file.bytes.size(), kProfileBytesMax));
-    auto arrays = file.name.ends_with(".npz") ? read_npz(file.bytes, file.name) : read_json(file);
+    std::vector<std::string> at_least;
+    auto arrays = file.name.ends_with(".npz") ? read_npz(file.bytes, file.name) : read_json(file, at_least);
     if (!arrays) return tl::make_unexpected(arrays.error());
     for (const std::string_view name : kKnownFields) {
       const auto found = arrays->find(std::string{name});
       if (found == arrays->end()) continue;
-      Field field{fmt::format("{}: {}", file.name, name), std::move(found->second)};
+      Field field{fmt::format("{}: {}", file.name, name), std::move(found->second),
+                  std::find(at_least.begin(), at_least.end(), name) != at_least.end()};
       if (field.array.values.empty()) return invalid_input(field.where, "is empty");
       if (field.array.values.size() > kProfilePointsMax)
         return invalid_input(field.where, fmt::format("has more than {} points", kProfilePointsMax));
@@ -234,7 +255,14 @@ core::Result<EngineProfile> read_profile(std::span<const ProfileFile> files) {
   const auto fields = gather(files);
   if (!fields) return tl::make_unexpected(fields.error());
   EngineProfile profile;
-  if (const Field* capacity = first_of(*fields, {"max_kv_tokens"})) profile.kv_tokens_max = capacity->array.values[0];
+  if (const Field* capacity = first_of(*fields, {"max_kv_tokens"})) {
+    profile.kv_tokens_max = capacity->array.values[0];
+    profile.kv_tokens_at_least = capacity->is_at_least;
+  }
+  if (const Field* sequences = first_of(*fields, {"max_sequences"})) {
+    profile.sequences_max = sequences->array.values[0];
+    profile.sequences_at_least = sequences->is_at_least;
+  }
   if (auto wrong = read_prefill(*fields, names, profile)) return tl::make_unexpected(*wrong);
   auto decode = decode_lines(*fields, names, profile.kv_tokens_max);
   if (!decode) return tl::make_unexpected(decode.error());

@@ -27,8 +27,14 @@ struct EngineProfile {
   std::vector<ProfilePoint> prefill_added;
   std::vector<DecodeLine> decode;  // Ascending by context length.
   double kv_tokens_max = 0.0;      // 0 if the profile does not state it.
+  double sequences_max = 0.0;      // Sequences at once; 0 if the profile does not state it.
+  // The measurement ended at the value before the engine did, so that it is not a limit of the engine.
+  bool kv_tokens_at_least = false, sequences_at_least = false;
 };
 
+// `max_sequences` and `max_kv_tokens` of a JSON document count as limits of the measurement if `max_sequences_from` or
+// `max_kv_tokens_from` is "measurement", and `max_sequences` also if a document with `measured` points does not say.
+//
 // Fields: `prefill_isl` with `prefill_ttft_ms` or `prefill_ttft`, and perhaps `prefill_added_ms`; `decode_itl`, `z_itl`
 // or `z_itl_ms` over `decode_active_kv_tokens` (or `x_kv_usage` with `max_kv_tokens`) and `decode_context_length` (or
 // `y_context_length`).

@@ -27,6 +27,30 @@ std::string problem(const std::string& json) {
   return profile ? "" : profile.error().message();
 }
 
+TEST(Profile, LimitsOfTheMeasurementAreNoLimitsOfTheEngine) {
+  const std::string points = R"("decode_active_kv_tokens": [1], "decode_context_length": [1], "decode_itl": [5])";
+  struct Case {
+    const char* fields;
+    double kv_tokens, sequences;
+    bool kv_tokens_at_least, sequences_at_least;
+  };
+  for (const Case& each : {
+           Case{R"("max_kv_tokens": 454144, "max_sequences": 64)", 454'144, 64, false, false},
+           Case{R"("max_kv_tokens": 9000, "max_sequences": 4, "max_sequences_from": "measurement")", 9000, 4, false,
+                true},
+           Case{R"("max_kv_tokens": 9000, "max_kv_tokens_from": "measurement")", 9000, 0, true, false},
+           Case{R"("max_kv_tokens": 9000, "max_sequences": 4, "measured": [])", 9000, 4, false, true},
+           Case{R"("max_sequences": 4, "max_sequences_from": "metrics", "measured": [])", 0, 4, false, false},
+       }) {
+    const auto profile = read(with_decode(points + ", " + each.fields));
+    ASSERT_TRUE(profile) << profile.error().message();
+    EXPECT_EQ(profile->kv_tokens_max, each.kv_tokens) << each.fields;
+    EXPECT_EQ(profile->sequences_max, each.sequences) << each.fields;
+    EXPECT_EQ(profile->kv_tokens_at_least, each.kv_tokens_at_least) << each.fields;
+    EXPECT_EQ(profile->sequences_at_least, each.sequences_at_least) << each.fields;
+  }
+}
+
 TEST(Profile, SortsScatteredPointsIntoLines) {
   const auto profile = read(with_decode(R"("decode_active_kv_tokens": [900, 100, 500, 200],
       "decode_context_length": [100, 100, 50, 50], "decode_itl": [9, 4, 6, 5])"));

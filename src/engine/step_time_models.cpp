@@ -19,7 +19,7 @@ using core::invalid_input;
 using ModelResult = core::Result<std::shared_ptr<const StepTimeModel>>;
 
 constexpr std::size_t kFilesMax = 4;
-constexpr std::string_view kRoofline = "roofline:";
+constexpr std::string_view kRoofline = "roofline:", kTable = "table:";
 constexpr const char* kHint =
     "use polynomial, linear:ALPHA,BETA,GAMMA,DELTA, roofline:MODEL,GPU,tp=N,precision=P, or a profile FILE.json or "
     "FILE.npz";
@@ -51,7 +51,9 @@ ModelResult make_linear(std::string_view arguments) {
   return std::make_shared<const Linear>(*model);
 }
 
-ModelResult make_table(std::string_view paths) {
+// Calls `use` with the files. Errors: files that cannot be read, too many.
+template <class Use>
+auto with_files(std::string_view paths, Use&& use) -> decltype(use(std::span<const ProfileFile>{})) {
   std::vector<std::string> contents;
   const auto names = split(paths);
   if (names.size() > kFilesMax)
@@ -65,7 +67,13 @@ ModelResult make_table(std::string_view paths) {
   for (std::size_t i = 0; i < names.size(); ++i)
     files.push_back(
         {std::string{names[i]}, {reinterpret_cast<const std::uint8_t*>(contents[i].data()), contents[i].size()}});
-  return make_table_model(files);
+  return use(files);
+}
+
+// The files of a table; empty for other models.
+std::string_view table_paths(std::string_view spec) {
+  if (spec.starts_with(kTable)) return spec.substr(kTable.size());
+  return spec.ends_with(".json") || spec.ends_with(".npz") ? spec : std::string_view{};
 }
 
 }  // namespace
@@ -74,13 +82,12 @@ ModelResult make_step_time_model(std::string_view spec) {
   const auto after = [&](std::string_view prefix) { return spec.substr(prefix.size()); };
   if (spec == "polynomial") return std::make_shared<const Polynomial>();
   if (spec.starts_with("linear:")) return make_linear(after("linear:"));
-  if (spec.starts_with("table:")) return make_table(after("table:"));
-  if (spec.ends_with(".json") || spec.ends_with(".npz")) return make_table(spec);
   if (spec.starts_with(kRoofline)) {
     auto model = parse_roofline(after(kRoofline));
     if (!model) return tl::make_unexpected(model.error());
     return std::make_shared<const Roofline>(*model);
   }
+  if (spec.starts_with(kTable) || !table_paths(spec).empty()) return with_files(table_paths(spec), make_table_model);
   return invalid_input(fmt::format("step-time model '{}'", spec.substr(0, 64)), "is unknown", kHint);
 }
 
@@ -89,6 +96,14 @@ std::optional<Roofline> find_roofline(std::string_view spec) {
   auto roofline = parse_roofline(spec.substr(kRoofline.size()));
   if (!roofline) return std::nullopt;
   return *std::move(roofline);
+}
+
+std::optional<EngineProfile> find_profile(std::string_view spec) {
+  const std::string_view paths = table_paths(spec);
+  if (paths.empty()) return std::nullopt;
+  auto profile = with_files(paths, read_profile);
+  if (!profile) return std::nullopt;
+  return *std::move(profile);
 }
 
 ModelResult make_table_model(std::span<const ProfileFile> files) {

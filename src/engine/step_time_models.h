@@ -24,6 +24,9 @@ namespace penstock::engine {
 // The roofline that `spec` describes; empty for other models and for a description with errors.
 [[nodiscard]] std::optional<Roofline> find_roofline(std::string_view spec);
 
+// The measured profile that `spec` names; empty for other models and for files that cannot be read.
+[[nodiscard]] std::optional<EngineProfile> find_profile(std::string_view spec);
+
 // Creates a table model from bytes.
 [[nodiscard]] core::Result<std::shared_ptr<const StepTimeModel>> make_table_model(std::span<const ProfileFile> files);
 

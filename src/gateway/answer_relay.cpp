@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "api/answer_watch.h"
+#include "gateway/answer_end.h"
 #include "gateway/buffers.h"
 #include "gateway/fields.h"
 #include "net/memory_budget.h"
@@ -18,6 +19,7 @@ constexpr std::size_t kBeginningMax = net::kUncountedBytesMax;
 }  // namespace
 
 void AnswerRelay::take_head(const net::ResponseHead& head, const Origin& origin) {
+  is_events_ = origin.events;
   content_length_ = origin.events ? std::nullopt : head.content_length;
   // An answer without a length or chunks ends with its connection; the client gets it in chunks.
   raw_ = origin.raw && (head.chunked || content_length_);
@@ -53,6 +55,16 @@ bool AnswerRelay::hold(std::string_view bytes) {
 void AnswerRelay::start(net::Exchange& exchange, int status) const {
   if (raw_) return exchange.start_raw(head_, close_after_);
   exchange.start(status, fields(), content_length_);
+}
+
+bool AnswerRelay::relay(net::Exchange& exchange, std::string_view bytes, const api::AnswerWatch& watch,
+                        bool strips_usage) {
+  const bool without_end = is_events_ && watch.over() && !has_end(watch);
+  if (without_end) bytes = bytes.substr(0, std::min(watch.last_chunk_at(), bytes.size()));
+  at_event_end_ = is_events_ && watch.settled() >= bytes.size() && !watch.within_event() &&
+                  (!without_end || watch.last_chunk_at() != std::string_view::npos);
+  return strips_usage && is_events_ ? write_without_usage(exchange, bytes, watch.settled(), watch.usage_events() > 0)
+                                    : write(exchange, bytes);
 }
 
 bool AnswerRelay::write(net::Exchange& exchange, std::string_view bytes) {

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "api/answer_watch.h"
 #include "net/http.h"
 #include "net/server.h"
 
@@ -32,7 +33,7 @@ class AnswerRelay {
     head_.clear();
     held_.clear();
     holds_usage_ = false;
-    paused_ = false;
+    paused_ = at_event_end_ = false;
   }
   void take_head(const net::ResponseHead& head, const Origin& origin);
 
@@ -44,7 +45,14 @@ class AnswerRelay {
 
   // Keeps the head for the client; `status` is the replica's.
   void start(net::Exchange& exchange, int status) const;
-  // Returns false if the client reads too slowly and the caller must pause the replica. Returned once, until resumed().
+  // Writes bytes that `watch` has taken. The last chunk of a stream that has no end is kept back, so that the client
+  // does not take the stream for whole. Returns false if the client reads too slowly and the caller must pause the
+  // replica. Returned once, until resumed().
+  [[nodiscard]] bool relay(net::Exchange& exchange, std::string_view bytes, const api::AnswerWatch& watch,
+                           bool strips_usage);
+  // The client received whole events, and another one can follow.
+  [[nodiscard]] bool at_event_end() const { return at_event_end_; }
+  // Returns false as relay() does.
   [[nodiscard]] bool write(net::Exchange& exchange, std::string_view bytes);
   // As write(), without events that report usage, whose chunks are written anew. `settled` is AnswerWatch::settled()
   // and `has_usage` whether such an event ended in the bytes. What follows the settled bytes is written later.
@@ -69,7 +77,7 @@ class AnswerRelay {
   std::string head_;
   std::string held_;          // Bytes before the first content, later those that may be part of an event with usage.
   bool holds_usage_ = false;  // Such an event ended in them.
-  bool raw_ = false, close_after_ = false, paused_ = false;
+  bool raw_ = false, close_after_ = false, paused_ = false, is_events_ = false, at_event_end_ = false;
   std::optional<std::uint64_t> content_length_;
 };
 

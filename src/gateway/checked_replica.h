@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "core/time.h"
 #include "gateway/options.h"
@@ -22,7 +23,12 @@ struct CheckedReplica {
   bool asleep = false;                               // Its metrics report that it is in sleep mode.
   bool timed_out = false;  // The last health check failed because the answer did not come in time.
   dispatch::ReplicaHealth health = dispatch::ReplicaHealth::kHealthy;  // What follows from these.
-  std::string health_failure;                                          // Of the last check; empty if it succeeded.
+  // Consecutive failed checks since the first of which the replica has answered nothing at all.
+  std::uint32_t silent_checks = 0;
+  core::Instant silent_since{};   // When the first of them was sent.
+  core::Instant answered_at{};    // The last answer of any status to the gateway itself.
+  bool unresponsive = false;      // What follows from these.
+  std::string health_failure;     // Of the last check; empty if it succeeded.
   int health_status = 0;          // Of the last check; 0 if the replica did not answer.
   core::Instant checked_at{};     // When the last check was sent.
   int models_status = 0;          // Of the last list of models; 0 if the replica did not answer.
@@ -42,7 +48,19 @@ struct CheckedReplica {
   core::Duration scrape_pause{};
   core::Instant scrape_at{};
 
+  // Its metrics report no queued requests, and no prompt of the gateway is in flight there.
+  [[nodiscard]] bool is_idle() const { return queued_requests == 0 && prompts_in_flight == 0; }
   [[nodiscard]] bool is_healthy() const { return health == dispatch::ReplicaHealth::kHealthy; }
+  // Counts the last health check. `was_answered(since)`: a part of an answer to a request has come since then. Returns
+  // true if `unresponsive` has changed.
+  template <class WasAnswered>
+  [[nodiscard]] bool count_silence(bool good, const WasAnswered& was_answered) {
+    constexpr std::uint32_t kSilentChecksMax = 3;
+    if (silent_checks == 0) silent_since = checked_at;
+    const bool silent = !good && answered_at < silent_since && !was_answered(silent_since);
+    silent_checks = silent ? silent_checks + 1 : 0;
+    return std::exchange(unresponsive, silent_checks >= kSilentChecksMax) != unresponsive;
+  }
   [[nodiscard]] bool has_address() const { return !endpoint.addresses.empty(); }
 };
 

@@ -27,6 +27,7 @@ ControlThread::ControlThread(const GatewayOptions& options, SharedDispatcher& di
       client_(loop_),
       health_(loop_, options, dispatcher, client_, log),
       pinger_(loop_, options, dispatcher, health_),
+      warm_up_(loop_, options, dispatcher, health_),
       admin_(loop_, listening, dispatcher, std::move(totals), lifecycle, options.admin_access, options.admin_tls) {
   loop_.every(kTick, [this] { tick(); });
   loop_.every(kOverloadLook, [this] { look_at_overload(); });
@@ -59,7 +60,7 @@ void ControlThread::release_admin() {
 
 void ControlThread::set_replicas(std::vector<ReplicaEndpoint> replicas, bool complete) {
   loop_.post([this, complete, replicas = std::move(replicas)]() mutable {
-    health_.set_replicas(std::move(replicas), complete);
+    warm_up_.set_replicas(std::move(replicas), complete);
   });
 }
 

@@ -9,6 +9,7 @@
 #include "gateway/overload_watch.h"
 #include "gateway/prefix_pinger.h"
 #include "gateway/replica_client.h"
+#include "gateway/replica_warm_up.h"
 #include "gateway/shared_dispatcher.h"
 #include "logging/log.h"
 #include "net/loop.h"
@@ -42,6 +43,7 @@ class ControlThread {
   ReplicaClient client_;
   HealthChecker health_;
   PrefixPinger pinger_;
+  ReplicaWarmUp warm_up_;
   AdminServer admin_;
   OverloadWatch overload_;
   std::thread thread_;

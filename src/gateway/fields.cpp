@@ -144,4 +144,13 @@ std::optional<core::Duration> time_budget_in(std::string_view text) {
   return core::from_seconds(seconds);
 }
 
+void RequestIds::assign(std::string_view given, std::uint64_t number) {
+  own = usable_request_id(given);
+  engine.clear();
+  if (own.empty())
+    append_request_id(own, number);
+  else
+    engine = engine_request_id(own, number);
+}
+
 }  // namespace penstock::gateway

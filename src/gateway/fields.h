@@ -64,6 +64,14 @@ void append_request_id(std::string& out, std::uint64_t number);
 // allowed.
 [[nodiscard]] std::string usable_request_id(std::string_view id);
 
+// The ids of one request. `engine` is empty if it is the same.
+struct RequestIds {
+  std::string own, engine;
+  // `given` is the client's id; a usable one stays its own.
+  void assign(std::string_view given, std::uint64_t number);
+  [[nodiscard]] std::string_view for_engine() const { return engine.empty() ? own : engine; }
+};
+
 // Returns the id of a conversation: X-Session-ID, the body's session_id, or its `user`. Empty without any.
 [[nodiscard]] std::string_view session_of(const net::RequestHead& head, const api::InferenceRequest& request);
 

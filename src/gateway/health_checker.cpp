@@ -138,6 +138,7 @@ void HealthChecker::send(const Replica& replica, const std::string& target, std:
                  if (found == replicas_.end()) return;
                  Response response;
                  if (answer) {
+                   found->second.answered_at = loop_.now();
                    response.status = answer->status;
                    response.body = std::move(answer->body);
                    if (response.status != 200)
@@ -248,6 +249,15 @@ void HealthChecker::take_health(Replica& replica, const Response& response) {
   replica.health_status = response.status;
   replica.timed_out = !good && response.timed_out;
   update_health(replica);
+  const std::string& id = replica.endpoint.id;
+  if (!replica.count_silence(good, [&](core::Instant since) { return dispatcher_.answered_since(id, since); })) return;
+  dispatcher_.set_unresponsive(id, replica.unresponsive);
+  if (!replica.unresponsive) return;
+  log_.write(logging::Event::kReplicaUnresponsive,
+             {{"replica", id},
+              {"url", replica.endpoint.url},
+              {"cause", replica.health_failure},
+              {"silent_s", core::to_seconds(loop_.now() - replica.silent_since)}});
 }
 
 void HealthChecker::update_health(Replica& replica) {
@@ -436,9 +446,9 @@ void HealthChecker::report_telemetry(Replica& replica, const std::string& failur
 
 // ---- prompts of ours ------------------------------------------------------------------------------------------------
 
-bool HealthChecker::is_idle(const std::string& id) const {
+const CheckedReplica* HealthChecker::find(const std::string& id) const {
   const auto found = replicas_.find(id);
-  return found != replicas_.end() && found->second.queued_requests == 0 && found->second.prompts_in_flight == 0;
+  return found == replicas_.end() ? nullptr : &found->second;
 }
 
 bool HealthChecker::send_prompt(const std::string& id, std::string_view path, std::string body) {

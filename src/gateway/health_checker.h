@@ -21,6 +21,10 @@ namespace penstock::gateway {
 
 // Checks each replica's health and the models that it serves, and reads its metrics, at the configured intervals. It
 // passes the results to the dispatcher, and logs changes and why a replica is not used. Runs on one loop.
+//
+// A replica is unresponsive once three health checks in a row have failed and, since the first of them was
+// sent, nothing has come from it: no answer of any status to a request of the gateway, and no part of an answer to a
+// client. A replica that is only slow, or that answers its checks with an error, is not.
 class HealthChecker {
  public:
   HealthChecker(net::Loop& loop, const GatewayOptions& options, SharedDispatcher& dispatcher, ReplicaClient& client,
@@ -29,14 +33,14 @@ class HealthChecker {
   // Replaces the list. `complete`: every source of replicas has been read.
   void set_replicas(std::vector<ReplicaEndpoint> replicas, bool complete);
 
-  // Returns true if the replica's metrics report no queued requests and no prompt of the gateway is in flight there.
-  [[nodiscard]] bool is_idle(const std::string& id) const;
+  [[nodiscard]] const CheckedReplica* find(const std::string& id) const;  // Null: the replica is unknown.
   // Requests the models of a replica that refused the credentials of a request.
   void check_credentials(const std::string& id);
   // Lets a replica of the model count the tokens of a prompt with POST /tokenize, and calls `done` with the number, or
   // without one if no replica can. `done` is not called if the replica is removed meanwhile.
   void count_prompt(std::string_view model, std::string body, std::function<void(std::optional<std::uint32_t>)> done);
-  // Sends a prompt of the gateway; is_idle() is false until it is answered. Returns false if the replica is unknown.
+  // Sends a prompt of the gateway, until whose answer CheckedReplica::is_idle() is false. Returns false if the replica
+  // is unknown.
   bool send_prompt(const std::string& id, std::string_view path, std::string body);
 
  private:

@@ -10,6 +10,7 @@
 #include "core/time.h"
 #include "dispatch/options.h"
 #include "dispatch/replica_spec.h"
+#include "gateway/warm_up_prompts.h"
 #include "net/access.h"
 #include "net/address.h"
 #include "net/client.h"
@@ -69,6 +70,9 @@ struct GatewayOptions : ReloadableOptions {
 
   std::optional<routing::PingOptions> prefix_pings;         // Empty: switched off.
   core::Duration ping_interval = std::chrono::seconds{10};  // Time between two checks for due pings.
+  bool warm_up = false;                                     // See ReplicaWarmUp.
+  std::vector<WarmUpPrompt> warm_up_prompts;                // Of the operator.
+  core::Duration warm_up_time = std::chrono::minutes{1};    // Longest warm-up of a replica.
   bool hot_prefixes = true;  // Texts of prefixes that many requests share are kept for new replicas.
   core::Duration health_interval = std::chrono::seconds{2};
   core::Duration health_timeout = std::chrono::seconds{2};  // Tests shorten it.

@@ -1,5 +1,6 @@
 #include "gateway/prefix_pinger.h"
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <vector>
@@ -8,12 +9,18 @@
 #include "routing/prefix_pings.h"
 
 namespace penstock::gateway {
+namespace {
+
+constexpr core::Duration kLookMin = std::chrono::milliseconds{100};  // Between two looks for pings that are due.
+
+}  // namespace
 
 PrefixPinger::PrefixPinger(net::Loop& loop, const GatewayOptions& options, SharedDispatcher& dispatcher,
                            HealthChecker& replicas)
     : loop_(loop), options_(options), dispatcher_(dispatcher), replicas_(replicas) {
   if (options_.prefix_pings && dispatcher_.hot_prefixes() != nullptr)
-    loop_.every(options_.ping_interval, [this] { ping(); });
+    loop_.every(std::min(options_.ping_interval, std::max(kLookMin, options_.prefix_pings->idle / 3)),
+                [this] { ping(); });
 }
 
 void PrefixPinger::ping() {
@@ -24,7 +31,8 @@ void PrefixPinger::ping() {
   for (std::uint64_t number = 0; number < prefixes.size(); ++number) {
     const HotPrefix& prefix = prefixes[number];
     for (const dispatch::PrefixHolder& holder : dispatcher_.idle_holders(*prefix.text, now)) {
-      if (!replicas_.is_idle(holder.replica)) continue;
+      const CheckedReplica* const checked = replicas_.find(holder.replica);
+      if (checked == nullptr || !checked->is_idle()) continue;
       ids[holder.slot] = holder.replica;
       uses.push_back({holder.slot, number, prefix.hits, prefix.text->tokens, prefix.used_at, holder.sent_at});
     }

@@ -9,6 +9,7 @@ void ReplicaCall::start(WorkerContext& context, const Target& target, const Upst
   raw_ = raw;
   tried_ = 0;
   client_wait_ = {};
+  is_paused_ = false;
   call(context, target, request, listener);
 }
 
@@ -37,6 +38,8 @@ void ReplicaCall::call(WorkerContext& context, const Target& target, const Upstr
   options.head_time = context.settings->options.dispatch.first_byte_timeout;
   options.waits_for_begun = true;
   options.silence = context.settings->options.dispatch.stream_idle_timeout;
+  target_ = &target;
+  received_at_ = context.loop.now();
   call_ = &context.client.call(options, request.head(), request.body(), listener);
 }
 

@@ -26,6 +26,15 @@ class ReplicaCall {
   void begun() {
     if (call_ != nullptr) call_->begun();
   }
+  // A call is open, and its replica is unresponsive; see HealthChecker.
+  [[nodiscard]] bool is_unresponsive() const {
+    return call_ != nullptr && target_->unresponsive.load(std::memory_order_relaxed);
+  }
+  void received(core::Instant now) { received_at_ = now; }  // A part of the answer.
+  // Nothing was received for so long. Time in which the client does not read does not count.
+  [[nodiscard]] bool is_silent_for(core::Duration time, core::Instant now) const {
+    return !is_paused_ && now - received_at_ >= time;
+  }
   void finished() { call_ = nullptr; }  // The listener has received on_end() or on_fault().
   void cancel();
   // See net::Call. False without a call.
@@ -35,10 +44,13 @@ class ReplicaCall {
   // The client reads too slowly.
   void pause(core::Instant now) {
     paused_at_ = now;
+    is_paused_ = true;
     call_->pause();
   }
   void resume(core::Instant now) {
     client_wait_ += now - paused_at_;
+    received_at_ = now;
+    is_paused_ = false;
     if (call_ != nullptr) call_->resume();
   }
   [[nodiscard]] core::Duration client_wait() const { return client_wait_; }  // How long the call was paused.
@@ -48,10 +60,11 @@ class ReplicaCall {
             net::ResponseListener& listener);
 
   net::Call* call_ = nullptr;
-  std::uint32_t address_ = 0;  // Address in use, as counted by the target.
-  std::uint32_t tried_ = 0;    // Number of addresses tried.
-  bool raw_ = false;
-  core::Instant paused_at_;
+  const Target* target_ = nullptr;  // Of the open call.
+  std::uint32_t address_ = 0;       // Address in use, as counted by the target.
+  std::uint32_t tried_ = 0;         // Number of addresses tried.
+  bool raw_ = false, is_paused_ = false;
+  core::Instant paused_at_, received_at_;
   core::Duration client_wait_{};
 };
 

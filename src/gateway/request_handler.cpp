@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::size_t kHandlersWithMemory = 64;  // Idle handlers that keep their buffers.
 constexpr std::size_t kPrefillAnswerMax = 1 << 20;
+constexpr std::string_view kUnresponsive = "the replica is unresponsive";
 constexpr core::Duration kRestOfEvent = std::chrono::seconds{1};
 constexpr int kClientClosedRequest = 499;  // nginx's status, used only in the access log.
 
@@ -25,18 +26,13 @@ void RequestHandler::begin(net::Exchange& exchange, api::Endpoint endpoint) {
   exchange_ = &exchange;
   endpoint_ = endpoint;
   status_ = 0;
-  request_id_ = usable_request_id(exchange.head().field("x-request-id"));
-  engine_request_id_.clear();
-  if (request_id_.empty())
-    append_request_id(request_id_, context_.random.next());
-  else
-    engine_request_id_ = engine_request_id(request_id_, context_.random.next());
-  report_.begin(request_id_, exchange.received_at());
+  ids_.assign(exchange.head().field("x-request-id"), context_.random.next());
+  report_.begin(ids_.own, exchange.received_at());
   exchange.listen(&guard_);
   body_.take(exchange);
   enter(Phase::kReading);
   ReadRequest read;
-  auto refusal = read_head(context_, exchange, endpoint, request_id_, read);
+  auto refusal = read_head(context_, exchange, endpoint, ids_.own, read);
   if (!refusal) refusal = body_.charge_to(read.info.tenant);
   if (refusal) return finish_reading(std::move(refusal), read);
   body_.parse(endpoint, [this, read](std::optional<Refusal> fault) mutable { finish_reading(std::move(fault), read); });
@@ -97,15 +93,14 @@ void RequestHandler::refused(const Refusal& refusal) {
 
 void RequestHandler::refuse_request(const Refusal& refusal) {
   report_.refused(refusal);
-  const std::string id = request_id_;
+  const std::string id = ids_.own;
   refuse(release(), refusal, id);
 }
 
 // ---- attempts at replicas -------------------------------------------------------------------------------------------
 
 ClientRequest RequestHandler::client_request() const {
-  const std::string_view id = engine_request_id_.empty() ? request_id_ : engine_request_id_;
-  return body_.as_request(exchange_->head(), id, endpoint_, collector_ != nullptr);
+  return body_.as_request(exchange_->head(), ids_.for_engine(), endpoint_, collector_ != nullptr);
 }
 
 void RequestHandler::go(RoutedGrant grant) {
@@ -131,7 +126,6 @@ void RequestHandler::reset_answer() {
   relay_.reset();
   watch_.reset((stream_ || collector_) && !grant_.prefill_only, choices_);
   kind_ = AnswerKind::kOther;
-  at_event_end_ = false;
   if (collector_) collector_->reset();
 }
 
@@ -150,6 +144,18 @@ bool RequestHandler::retry(dispatch::Attempt attempt, std::string_view cause) {
   call_.cancel();
   go(*std::move(grant));
   return true;
+}
+
+void RequestHandler::leave_unresponsive_replica() {
+  if (!call_.is_unresponsive()) return;
+  const core::Instant now = context_.loop.now();
+  if (has_begun(phase_)) {
+    if (!call_.is_silent_for(context_.settings->options.dispatch.unresponsive_idle_timeout, now)) return;
+    break_off(kUnresponsive);
+  } else if (!body_.is_released() && context_.dispatcher.may_retry(ticket_, now)) {
+    // Without another healthy replica or a retry left, the request stays: the replica may answer after all.
+    time_out(dispatch::Attempt::kFaulted, kUnresponsive);
+  }
 }
 
 void RequestHandler::end_prefill() {
@@ -173,7 +179,6 @@ void RequestHandler::on_head(const net::ResponseHead& head) {
   if (head.status == 401 || head.status == 403) {
     context_.dispatcher.credentials_refused(grant_.target->id);
     if (retry(dispatch::Attempt::kFaulted, "it refused the gateway's credentials")) return;
-    call_.cancel();
     return give_up(502, "replica_failed", "no replica accepted the gateway's credentials");
   }
   if (busy && retry(dispatch::Attempt::kBusy, "busy")) return;
@@ -190,7 +195,7 @@ void RequestHandler::take_head(const net::ResponseHead& head) {
     watch_.reset(false);
   }
   const std::string_view replica = shows_routing_ ? std::string_view{grant_.target->id} : std::string_view{};
-  relay_.take_head(head, {request_id_, replica, routing::to_string(grant_.why), grant_.lowered_max_tokens(),
+  relay_.take_head(head, {ids_.own, replica, routing::to_string(grant_.why), grant_.lowered_max_tokens(),
                           grant_.truncated_prompt_tokens, prompt_fit_.truncated_messages(), call_.raw(),
                           exchange_->head().keep_alive, is_events()});
   if (is_attempt(phase_)) enter(Phase::kAwaitingFirstByte);
@@ -217,6 +222,7 @@ bool RequestHandler::hold(std::string_view bytes) {
 }
 
 void RequestHandler::on_body(std::string_view bytes) {
+  call_.received(context_.loop.now());
   if (phase_ == Phase::kPrefilling) {
     call_.begun();
     std::string& text = relay_.text();
@@ -243,20 +249,8 @@ void RequestHandler::on_body(std::string_view bytes) {
     if (is_events()) report_.stream_tokens(events);
     if (before == 0 && is_events()) context_.dispatcher.answered(ticket_, last_token_at_);
   }
-  relay(bytes);
+  if (!relay_.relay(*exchange_, bytes, watch_, strips_usage_)) call_.pause(context_.loop.now());
   if (phase_ == Phase::kFinishingEvent && !watch_.within_event()) out_of_time();
-}
-
-// The last chunk of a stream that has no end is kept back, so that the client does not take the stream for whole.
-void RequestHandler::relay(std::string_view bytes) {
-  const bool without_end = is_events() && watch_.over() && !has_end(watch_);
-  if (without_end) bytes = bytes.substr(0, std::min(watch_.last_chunk_at(), bytes.size()));
-  at_event_end_ = is_events() && watch_.settled() >= bytes.size() && !watch_.within_event() &&
-                  (!without_end || watch_.last_chunk_at() != std::string_view::npos);
-  const bool kept_up = strips_usage_ && is_events()
-                           ? relay_.write_without_usage(*exchange_, bytes, watch_.settled(), watch_.usage_events() > 0)
-                           : relay_.write(*exchange_, bytes);
-  if (!kept_up) call_.pause(context_.loop.now());
 }
 
 void RequestHandler::on_end() {
@@ -274,11 +268,7 @@ void RequestHandler::on_end() {
 
 void RequestHandler::on_fault(net::ClientFault fault, bool) {
   call_.finished();
-  if (has_begun(phase_)) {
-    report_.broke_off(*grant_.target, net::to_string(fault));
-    end(ledger::Outcome::kTruncated, dispatch::Attempt::kFaulted);
-    return truncate();
-  }
+  if (has_begun(phase_)) return break_off(net::to_string(fault));
   if (fault == net::ClientFault::kConnect) {
     reset_answer();
     if (call_.start_at_next_address(context_, *grant_.target, body_.upstream(), guard_)) return;
@@ -286,20 +276,32 @@ void RequestHandler::on_fault(net::ClientFault fault, bool) {
   const auto attempt =
       fault == net::ClientFault::kConnect ? dispatch::Attempt::kUnreached : dispatch::Attempt::kFaulted;
   if (fault != net::ClientFault::kTimeout) return fail(net::to_string(fault), attempt);
-  if (retry(attempt, net::to_string(fault))) return;
-  give_up(504, "replica_timeout", "the replica did not answer in time");
+  time_out(attempt, net::to_string(fault));
+}
+
+void RequestHandler::time_out(dispatch::Attempt attempt, std::string_view cause) {
+  if (!retry(attempt, cause)) give_up(504, "replica_timeout", "the replica did not answer in time");
 }
 
 void RequestHandler::fail(std::string_view cause, dispatch::Attempt attempt) {
   if (!retry(attempt, cause)) give_up(502, "replica_failed", fmt::format("no replica answered: {}", cause));
 }
 
+void RequestHandler::break_off(std::string_view cause) {
+  call_.cancel();
+  report_.broke_off(*grant_.target, cause);
+  end(ledger::Outcome::kTruncated, dispatch::Attempt::kFaulted);
+  truncate();
+}
+
 void RequestHandler::truncate() {
-  if (at_event_end_ && endpoint_ != api::Endpoint::kResponses) relay_.write_event(*exchange_, truncated_event());
+  if (relay_.at_event_end() && endpoint_ != api::Endpoint::kResponses)
+    relay_.write_event(*exchange_, truncated_event());
   release().abort();
 }
 
 void RequestHandler::give_up(int status, std::string_view code, std::string message) {
+  call_.cancel();
   Refusal refusal = make_refusal(status, "api_error", code, std::move(message));
   refusal.retry_after_s = 1;
   end(ledger::Outcome::kFailed);
@@ -368,7 +370,7 @@ void RequestHandler::answer_out_of_time(Phase last, bool within_event) {
                                        "the time budget of the request ended before its answer"));
   std::optional<std::string> rest;
   if (is_events() && !within_event)
-    rest = cut_end(watch_, endpoint_, {request_id_, grant_.target->model, 0, false}, choices_);
+    rest = cut_end(watch_, endpoint_, {ids_.own, grant_.target->model, 0, false}, choices_);
   net::Exchange& exchange = release();
   if (!rest) return exchange.abort();
   if (!rest->empty()) exchange.write(*rest);

@@ -11,6 +11,7 @@
 #include "api/answer_watch.h"
 #include "gateway/answer_end.h"
 #include "gateway/answer_relay.h"
+#include "gateway/fields.h"
 #include "gateway/prompt_fit.h"
 #include "gateway/replica_call.h"
 #include "gateway/request_body.h"
@@ -43,6 +44,10 @@ class RequestHandler final : private net::ExchangeListener, private net::Respons
   void cut();
   // What the open stream has delivered, if it grew since the last call.
   [[nodiscard]] std::optional<dispatch::Progress> progress();
+  // If the replica of the request is unresponsive, retries the request elsewhere as long as the client has received
+  // nothing, and otherwise ends the answer once no byte has come for gateway.unresponsive_idle_timeout. Called in
+  // regular intervals.
+  void leave_unresponsive_replica();
   // Frees a body that was sent if the request cannot go to another replica. Called in regular intervals.
   void release_body() { body_.release_if_last(phase_, ticket_, call_); }
 
@@ -80,13 +85,15 @@ class RequestHandler final : private net::ExchangeListener, private net::Respons
   void collect(std::string_view bytes);
   void end_collected();
   void answer_collected(ledger::Outcome outcome);
+  // Tries another replica, or ends with 504.
+  void time_out(dispatch::Attempt attempt, std::string_view cause);
   // Tries another replica, or ends with 502.
   void fail(std::string_view cause, dispatch::Attempt attempt = dispatch::Attempt::kFaulted);
   void give_up(int status, std::string_view code, std::string message);
   void out_of_time();
   void answer_out_of_time(Phase last, bool within_event);
   void refuse_request(const Refusal& refusal);
-  void relay(std::string_view bytes);
+  void break_off(std::string_view cause);  // The replica broke off an answer that has begun.
   void truncate();  // Ends an answer that has begun and is not whole, so that the client notices.
   // Reports the outcome to the dispatcher; `attempt` is that of the open attempt, if there is one.
   void end(ledger::Outcome outcome, dispatch::Attempt attempt = dispatch::Attempt::kAbandoned);
@@ -106,14 +113,13 @@ class RequestHandler final : private net::ExchangeListener, private net::Respons
   bool time_limited_ = false;   // The answer may be cut, so the gateway writes the framing.
   bool attempt_open_ = false;   // The dispatcher does not know how the latest attempt ended.
   bool strips_usage_ = false;   // The client did not request the usage that the engine reports.
-  bool at_event_end_ = false;   // The client received whole events, and another one can follow.
   AnswerKind kind_ = AnswerKind::kOther;
   std::uint32_t reported_events_ = 0;  // Events in the latest progress().
   int status_ = 0;                     // Status of the replica's answer.
   std::uint64_t choices_ = 1;          // Choices of a whole answer.
   core::Instant last_token_at_;
   RoutedGrant grant_;
-  std::string request_id_, engine_request_id_;  // The second is empty if it is the same.
+  RequestIds ids_;
   ReplicaCall call_;
   AnswerRelay relay_;
   api::AnswerWatch watch_;

@@ -31,14 +31,14 @@ void RequestHandler::end_collected() {
   if (error.empty()) return answer_collected(ledger::Outcome::kCompleted);
   report_.answered(status);
   end(ledger::Outcome::kFailed);
-  const std::string id = request_id_;
+  const std::string id = ids_.own;
   const std::vector<net::Field> fields{{"Content-Type", "application/json"}, {"x-request-id", id}};
   release().respond(status, fields, error);
 }
 
 void RequestHandler::answer_collected(ledger::Outcome outcome) {
   const std::string body =
-      collector_->document(request_id_, grant_.target->model, {grant_.prompt_tokens, watch_.text_events(), 0});
+      collector_->document(ids_.own, grant_.target->model, {grant_.prompt_tokens, watch_.text_events(), 0});
   const AnswerRelay relay = std::move(relay_);
   const std::vector<net::Field> fields = relay.json_fields();
   report_.answered(200);

@@ -128,7 +128,10 @@ void SharedDispatcher::set_replicas(const std::vector<ReplicaEndpoint>& replicas
           last.target->credentials == replica.credentials)
         next.target = last.target;
     }
-    if (!next.target) next.target = make_target(replica);
+    if (!next.target) {
+      next.target = make_target(replica);
+      if (same != numbers.end()) next.target->unresponsive = before.at(same->second).target->unresponsive.load();
+    }
     specs.push_back(next.endpoint);
     known_.insert_or_assign(next.endpoint.number, std::move(next));
   }
@@ -148,6 +151,12 @@ void SharedDispatcher::set_models_complete(bool complete) {
 void SharedDispatcher::set_health(std::string_view id, dispatch::ReplicaHealth health, core::Instant now) {
   const std::scoped_lock lock{mutex_};
   if (const auto slot = dispatcher_.slot_of(id)) dispatcher_.set_health(*slot, health, now);
+}
+
+void SharedDispatcher::set_unresponsive(std::string_view id, bool unresponsive) {
+  const std::scoped_lock lock{mutex_};
+  for (const auto& [number, known] : known_)
+    if (known.endpoint.id == id) known.target->unresponsive.store(unresponsive, std::memory_order_relaxed);
 }
 
 bool SharedDispatcher::answered_since(std::string_view id, core::Instant time) const {

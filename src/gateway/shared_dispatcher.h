@@ -88,6 +88,8 @@ class SharedDispatcher {
   // See dispatch::Dispatcher. The gateway is ready once this was true.
   void set_models_complete(bool complete);
   void set_health(std::string_view id, dispatch::ReplicaHealth health, core::Instant now);
+  // See HealthChecker. The threads of the data path read it from the replica's Target.
+  void set_unresponsive(std::string_view id, bool unresponsive);
   // Returns true if a part of an answer to a request came from the replica since then.
   [[nodiscard]] bool answered_since(std::string_view id, core::Instant time) const;
   void set_problems(std::vector<ReplicaProblem> problems);

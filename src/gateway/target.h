@@ -12,12 +12,14 @@
 
 namespace penstock::gateway {
 
-// Immutable except for the address that is tried first; threads share it.
+// Immutable except for the two atomic members; threads share it.
 struct Target {
   std::string id, model;
   std::vector<net::Address> addresses;
   // Increases with each address that refused a connection.
   mutable std::atomic<std::uint32_t> unreached{0};
+  // The replica answers nothing; see HealthChecker.
+  mutable std::atomic<bool> unresponsive{false};
   bool tls = false;
   std::shared_ptr<const net::Credentials> credentials;  // Null: none, and no TLS.
   std::string host;                                     // For TLS.

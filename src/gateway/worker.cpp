@@ -124,6 +124,7 @@ void Worker::add_to(WorkerTotals& totals) const {
 void Worker::visit_requests() {
   progress_.clear();
   for (const auto& handler : handlers_) {
+    handler->guard().run([&] { handler->leave_unresponsive_replica(); });
     handler->release_body();
     if (const auto grown = handler->progress()) progress_.push_back(*grown);
   }

@@ -43,7 +43,9 @@ class Worker final : private net::ExchangeHandler, private dispatch::GrantListen
   void deliver(dispatch::Ticket ticket, const dispatch::Refusal& refusal) override;
   RequestHandler& take_handler();
   void open_accounts();
-  void visit_requests();  // Reports the progress of open streams and frees bodies that are not needed.
+  // Reports the progress of open streams, frees bodies that are not needed, and takes requests from replicas that are
+  // unresponsive.
+  void visit_requests();
   void refuse_method(net::Exchange& exchange, std::string_view allowed);
   void refuse_at_once(net::Exchange& exchange, const Refusal& refusal);               // Without a request handler.
   void answer_models(net::Exchange& exchange, std::optional<std::string_view> name);  // Without a name, the list.

@@ -69,6 +69,9 @@ constexpr std::array kEvents = {
               "while no replica of its model, role and pool is healthy."},
     EventInfo{Event::kReplicaHealthy, kInfo, "replica_healthy", "gateway", "replica url",
               "Health checks of a replica succeed again."},
+    EventInfo{Event::kReplicaUnresponsive, kWarning, "replica_unresponsive", "gateway", "replica url cause silent_s",
+              "Three health checks of a replica in a row have failed, and it has answered nothing since the first of "
+              "them. Requests whose client has received nothing are retried at other replicas."},
     EventInfo{Event::kReplicaModelUnknown, kWarning, "replica_model_unknown", "gateway", "replica url cause",
               "GET /v1/models of a replica did not name its model; without one it gets no requests."},
     EventInfo{Event::kReplicaModels, kInfo, "replica_models", "gateway", "replica url models",

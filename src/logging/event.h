@@ -40,6 +40,7 @@ enum class Event : std::uint8_t {
   kReplicaPhase,
   kReplicaUnhealthy,
   kReplicaHealthy,
+  kReplicaUnresponsive,
   kReplicaModelUnknown,
   kReplicaModels,
   kBreakerOpen,

@@ -96,10 +96,15 @@ std::string profile_document(const std::string& profile, const ProfileDocument& 
   made["endpoint"] = document.id.endpoint;
   made["model"] = document.id.model;
   made["max_sequences"] = document.sequences_max;
-  made["capacity"] = {
-      {"input_tokens", document.input_tokens},           {"output_tokens", document.output_tokens},
-      {"ttft_objective_ms", document.ttft_objective_ms}, {"itl_objective_ms", document.itl_objective_ms},
-      {"c_in_tokens_per_s", document.c_in_tokens_per_s}, {"c_out_tokens_per_s", document.c_out_tokens_per_s}};
+  made["max_sequences_from"] = document.sequences_from;
+  made["max_kv_tokens_from"] = document.kv_tokens_from;
+  made["capacity"] = {{"input_tokens", document.input_tokens},
+                      {"output_tokens", document.output_tokens},
+                      {"ttft_objective_ms", document.ttft_objective_ms},
+                      {"itl_objective_ms", document.itl_objective_ms},
+                      {"c_in_tokens_per_s", document.c_in_tokens_per_s},
+                      {"c_out_tokens_per_s", document.c_out_tokens_per_s},
+                      {"warnings", document.warnings}};
   made["measured"] = points_json(state.points);
   return made.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/result.h"
 #include "profiling/measurement_grid.h"
@@ -28,6 +29,10 @@ struct MeasurementId {
 struct ProfileDocument {
   MeasurementId id;
   double sequences_max = 0.0;
+  // Where max_sequences and max_kv_tokens come from: "flag", "metrics", "engine" (the measurement found the limit), or
+  // "measurement" (it ended before one was found).
+  std::string sequences_from, kv_tokens_from;
+  std::vector<std::string> warnings{};  // About the capacity.
   // Capacity of a replica within the objective.
   double input_tokens = 0.0, output_tokens = 0.0, ttft_objective_ms = 0.0, itl_objective_ms = 0.0;
   double c_in_tokens_per_s = 0.0, c_out_tokens_per_s = 0.0;

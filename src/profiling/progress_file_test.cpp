@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/profile.h"
 #include "engine/step_time_models.h"
 
 namespace penstock::profiling {
@@ -33,6 +34,25 @@ TEST(ProgressFile, ReadsWhatItWrote) {
   EXPECT_EQ(read->sequences_max, 6U);
   EXPECT_EQ(read->kv_tokens_too_many, 9000U);
   EXPECT_EQ(read->prompt_tokens_per_step, 2048);
+}
+
+TEST(ProfileDocument, SaysWhichLimitsAreThoseOfTheMeasurement) {
+  ProfileDocument document;
+  document.id = kId;
+  document.sequences_max = 4;
+  document.sequences_from = "measurement";
+  document.kv_tokens_from = "metrics";
+  document.warnings = {"the capacity is a lower bound"};
+  const std::string points = R"({"prefill_isl": [100, 1000], "prefill_ttft_ms": [20, 50], "decode_itl": [5],
+      "decode_active_kv_tokens": [1], "decode_context_length": [1], "max_kv_tokens": 65536})";
+  const std::string text = profile_document(points, document, some_state());
+  EXPECT_NE(text.find(R"("warnings":["the capacity is a lower bound"])"), std::string::npos) << text;
+  const engine::ProfileFile file{"p.json", {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()}};
+  const auto read = engine::read_profile({&file, 1});
+  ASSERT_TRUE(read) << read.error().message();
+  EXPECT_TRUE(read->sequences_at_least);
+  EXPECT_FALSE(read->kv_tokens_at_least);
+  EXPECT_EQ(read->kv_tokens_max, 65'536.0);
 }
 
 TEST(ProgressFile, MeasurementsOfSomethingElseAreRefused) {

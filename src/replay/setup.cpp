@@ -1,11 +1,14 @@
 #include "replay/setup.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "capacity/profile_range.h"
 #include "configuration/traces.h"
@@ -83,9 +86,33 @@ capacity::ProfileCoverage coverage_of(const simulation::PoolSpec& pool, const wo
 
 std::string count_of(double tokens) { return report::format_count(static_cast<std::uint64_t>(tokens)); }
 
+// Where a limit of a replica comes from: "64 sequences at once from the profile". `tolerance` is a rounding.
+std::string limit_text(const std::string& used, double value, double stated, bool is_at_least, double tolerance) {
+  if (is_at_least)
+    return fmt::format("{} as given or by default, because {} is the limit of the measurement of the profile", used,
+                       count_of(stated));
+  if (std::abs(value - stated) <= tolerance) return used + " from the profile";
+  return fmt::format("{} as given, the profile states {}", used, count_of(stated));
+}
+
+// Of the limits that the profile states; empty if it states none.
+std::string profile_limits(const simulation::PoolSpec& pool, const engine::EngineProfile& profile) {
+  const double kv_tokens = static_cast<double>(pool.engine.kv_blocks) * pool.engine.block_tokens;
+  const double sequences = pool.engine.max_sequences;
+  std::vector<std::string> limits;
+  if (profile.kv_tokens_max >= 1.0)
+    limits.push_back(limit_text(fmt::format("KV cache of {} tokens", count_of(kv_tokens)), kv_tokens,
+                                profile.kv_tokens_max, profile.kv_tokens_at_least, pool.engine.block_tokens));
+  if (profile.sequences_max >= 1.0)
+    limits.push_back(limit_text(fmt::format("{} sequences at once", count_of(sequences)), sequences,
+                                profile.sequences_max, profile.sequences_at_least, 0.5));
+  return limits.empty() ? std::string{} : fmt::format("limits of a replica: {}", fmt::join(limits, "; "));
+}
+
 }  // namespace
 
 std::string kv_assumptions(const simulation::PoolSpec& pool) {
+  if (const auto profile = engine::find_profile(pool.step_time_model)) return profile_limits(pool, *profile);
   const auto roofline = engine::find_roofline(pool.step_time_model);
   if (!roofline) return {};
   const engine::EngineConfig& engine = pool.engine;

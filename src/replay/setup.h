@@ -28,7 +28,8 @@ struct ReplaySetup {
 // Reads the traces and profiles. Errors: traces, step-time models, and contradictions between them.
 [[nodiscard]] core::Result<ReplaySetup> prepare_replay(configuration::Configuration configuration);
 
-// Returns a sentence on how the KV cache of a roofline was computed; empty for other models.
+// Returns a sentence on how the KV cache of a roofline was computed, or on which limits are those of a measured
+// profile; empty for other models.
 [[nodiscard]] std::string kv_assumptions(const simulation::PoolSpec& pool);
 
 // Returns the options with a step-time model in each pool, created from its description.

@@ -75,6 +75,32 @@ TEST(Faults, ARequestThatHangsBeforeItsFirstTokenIsTriedElsewhereAfterTheTimeout
   EXPECT_NEAR(result.duration_s, 4.111, 1e-6);
 }
 
+TEST(Faults, ARequestWithoutAByteLeavesAHungEngineOnceThatIsUnresponsive) {
+  RunOptions run_options = live(2);
+  run_options.faults.events = {{FaultKind::kHang, {}, 600s, 1}};
+  const auto result = run_ok(requests_at({0.0, 0.0}, 100, 11), run_options);
+  EXPECT_EQ(result.completed, 2U);
+  EXPECT_EQ(result.retried, 1U);
+  EXPECT_NEAR(result.ttft_ms.max, 10'011.0, 1e-3);
+}
+
+TEST(Faults, ARequestWaitsAtAnUnresponsiveEngineUntilThereIsAnother) {
+  RunOptions run_options = live(1);
+  run_options.faults.events = {{FaultKind::kHang, {}, 40s, 1}};
+  const auto result = run_ok(requests_at({0.0}, 100, 11), run_options);
+  EXPECT_EQ(result.completed, 1U);
+  EXPECT_EQ(result.retried, 0U);
+}
+
+TEST(Faults, AStreamOfAnUnresponsiveEngineIsCutAfterItsOwnLimit) {
+  RunOptions run_options = live(1);
+  run_options.dispatch->unresponsive_idle_timeout = 30s;
+  run_options.faults.events = {{FaultKind::kHang, 516ms, 600s}};
+  const auto result = run_ok(requests_at({0.0}, 100, 400), run_options);
+  EXPECT_EQ(failures(result, "replica_timeout"), 1U);
+  EXPECT_NEAR(result.duration_s, 30.516, 1e-6);
+}
+
 TEST(Faults, WhereAllEnginesHangARequestFailsAfterItsAttempts) {
   RunOptions run_options = live(2);
   run_options.dispatch->first_byte_timeout = 2s;

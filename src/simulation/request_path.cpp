@@ -98,9 +98,8 @@ engine::EngineRequest RequestPath::engine_request(std::uint32_t request, Role ro
 
 void RequestPath::arrive(std::uint32_t request) {
   recorder_.arrived(request);
-  const Faults& faults = options_.faults;
-  if (faults.cancelled_requests > 0.0 && clients_.uniform() < faults.cancelled_requests) {
-    const double after_s = clients_.exponential(core::to_seconds(faults.cancelled_after));
+  if (options_.faults.cancelled_requests > 0.0 && clients_.uniform() < options_.faults.cancelled_requests) {
+    const double after_s = clients_.exponential(core::to_seconds(options_.faults.cancelled_after));
     timeline_.schedule(timeline_.now + core::from_seconds(after_s), EventKind::kClientLeaves, request);
   }
   if (timeline_.now < gateway_back_at_) return unsent_.push_back(request);
@@ -303,7 +302,6 @@ void RequestPath::end_late_attempts() {
     if (!is_settled(attempt_timers_.front())) late.push_back(attempt_timers_.front().request);
   for (const std::uint32_t request : late) {
     withdraw(request);
-    dispatcher_.attempt_ended(flights_[request].ticket, dispatch::Attempt::kFaulted, timeline_.now);
     try_again(request, Outcome::kReplicaTimeout);
   }
   schedule_tick();
@@ -311,10 +309,17 @@ void RequestPath::end_late_attempts() {
   schedule_attempt_timer();
 }
 
-void RequestPath::cut_streams(Replica& replica) {
-  for (const engine::OpenRequest& open : replica.engine->open_requests(timeline_.now))
-    if (recorder_.has_first_token(open.request))
-      fail(open.request, replica.pool, Outcome::kReplicaTimeout, withdraw(open.request));
+void RequestPath::visit_silent(Replica& replica, const SilentVisit& visit) {
+  for (const engine::OpenRequest& open : replica.engine->open_requests(timeline_.now)) {
+    const std::uint32_t request = open.request;
+    if (recorder_.has_first_token(request)) {
+      if (visit.cuts) fail(request, replica.pool, Outcome::kReplicaTimeout, withdraw(request));
+    } else if (visit.tries_again && flights_[request].transfer == kNone &&
+               dispatcher_.may_retry(flights_[request].ticket, timeline_.now)) {
+      withdraw(request);
+      try_again(request, Outcome::kReplicaTimeout);
+    }
+  }
   schedule_tick();
 }
 
@@ -326,8 +331,7 @@ void RequestPath::out_of_time(std::uint32_t request) {
 
 void RequestPath::leave(std::uint32_t request, Outcome outcome) {
   if (!is_open(request)) return;
-  const Flight& flight = flights_[request];
-  waiting_.erase(flight.ticket);
+  waiting_.erase(flights_[request].ticket);
   std::erase(undecoded_, request);
   std::erase(lost_, request);
   fail(request, view_.entry_pool(request), outcome, withdraw(request));
@@ -416,7 +420,6 @@ void RequestPath::lose(std::span<const engine::OpenRequest> open, std::uint32_t 
       continue;
     }
     totals_.discarded_tokens += std::max(lost.generated_tokens, std::exchange(flight.undelivered, 0));
-    dispatcher_.attempt_ended(flight.ticket, dispatch::Attempt::kFaulted, timeline_.now);
     try_again(lost.request, Outcome::kReplicaCrashed);
   }
   schedule_tick();
@@ -424,6 +427,7 @@ void RequestPath::lose(std::span<const engine::OpenRequest> open, std::uint32_t 
 
 // Where there are limits, a request that no other replica may take fails, as at the gateway. A peer's router has none.
 void RequestPath::try_again(std::uint32_t request, Outcome otherwise) {
+  dispatcher_.attempt_ended(flights_[request].ticket, dispatch::Attempt::kFaulted, timeline_.now);
   if (const auto grant = dispatcher_.route_again(flights_[request].ticket, timeline_.now))
     submit(request, *grant);
   else if (gateway_.limits)

@@ -25,6 +25,12 @@
 
 namespace penstock::simulation {
 
+// What the gateway does with the requests of a replica that answers nothing.
+struct SilentVisit {
+  bool tries_again = false;  // Requests without a first token try another replica, as far as they may.
+  bool cuts = false;         // Streams are cut.
+};
+
 // Requests go through the dispatcher of the gateway. This class does what a client and a request handler do: it sends
 // the request to the replica of a grant, relays what the engine computes, tries again where a replica fails before the
 // first token, ends what takes too long, and reports the end.
@@ -42,7 +48,7 @@ class RequestPath final : public dispatch::GrantListener {
   // The engine of the replica is gone, with the requests that it had.
   void lose(std::span<const engine::OpenRequest> open, std::uint32_t pool);
   // The replica was silent for as long as a stream may be: the streams that it had begun are cut.
-  void cut_streams(Replica& replica);
+  void visit_silent(Replica& replica, const SilentVisit& visit);
   // A replica takes traffic now: requests that wait for a decode replica may go on.
   void replica_admitted();
   // The dispatcher looks at what waits.
@@ -80,13 +86,12 @@ class RequestPath final : public dispatch::GrantListener {
   static constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
   struct Flight {
     dispatch::Ticket ticket = 0;
-    std::uint32_t replica = kNone;
-    std::uint32_t transfer = kNone;  // Of its KV, while the transfer is in progress.
-    std::uint32_t input_tokens = 0;  // Of the prompt as the gateway sent it.
+    std::uint32_t replica = kNone, transfer = kNone;  // `transfer`: of its KV, while it is in progress.
+    std::uint32_t input_tokens = 0;                   // Of the prompt as the gateway sent it.
     std::uint32_t cached_tokens = 0;
     std::uint32_t output_tokens = 0;  // As the gateway granted them.
-    std::uint32_t attempts = 0;
-    std::uint32_t undelivered = 0;  // Tokens of a prefill replica that the client does not have yet.
+    // `undelivered`: tokens of a prefill replica that the client does not have yet.
+    std::uint32_t attempts = 0, undelivered = 0;
   };
   struct AttemptTimer {
     core::Instant at;

@@ -25,6 +25,7 @@ actuation::Limits simulated_life_cycle() {
   constexpr core::Duration kUnlimited = std::chrono::hours{24 * 365};
   actuation::Limits limits;
   limits.start_deadline = limits.warm_up_deadline = limits.drain_deadline = kUnlimited;
+  limits.unhealthy_drain_deadline = kUnlimited;
   limits.take_back = false;
   return limits;
 }

@@ -1,4 +1,6 @@
 // Faults at given times: engines that crash, hang or slow down, and restarts of the gateway.
+#include <algorithm>
+
 #include "simulation/world.h"
 
 namespace penstock::simulation {
@@ -8,7 +10,25 @@ namespace {
 // The gateway checks every 2 s, waits 2 s for an answer, and takes a replica out after two failures unless no
 // other is left.
 constexpr core::Duration kHangNoticedAfter = std::chrono::seconds{6};
+// After the third failure in a row the gateway looks at the requests of the replica again and again.
+constexpr core::Duration kUnresponsiveAfter = std::chrono::seconds{10}, kVisitInterval = std::chrono::seconds{1};
 constexpr auto kHealthy = dispatch::ReplicaHealth::kHealthy, kSlow = dispatch::ReplicaHealth::kSlow;
+
+// From the hang until the gateway first looks at the requests of the replica; 0: never.
+core::Duration first_visit(const dispatch::DispatchOptions& options) {
+  if (options.unresponsive_idle_timeout == core::Duration{}) return options.stream_idle_timeout;
+  if (options.stream_idle_timeout == core::Duration{}) return kUnresponsiveAfter;
+  return std::min(options.stream_idle_timeout, kUnresponsiveAfter);
+}
+
+SilentVisit visit_after(core::Duration silent, const dispatch::DispatchOptions& options) {
+  const auto is_over = [silent](core::Duration limit) { return limit > core::Duration{} && silent >= limit; };
+  SilentVisit visit;
+  visit.tries_again = options.unresponsive_idle_timeout > core::Duration{} && is_over(kUnresponsiveAfter);
+  visit.cuts =
+      is_over(options.stream_idle_timeout) || (visit.tries_again && is_over(options.unresponsive_idle_timeout));
+  return visit;
+}
 
 }  // namespace
 
@@ -58,8 +78,8 @@ void World::hang(std::uint32_t id, core::Instant until) {
   timeline_.engines.set(id, replica.engine->next_event());
   timeline_.schedule(timeline_.now + kHangNoticedAfter, EventKind::kHealthCheck, id);
   if (until != core::kNever) timeline_.schedule(until, EventKind::kHealthCheck, id);
-  const core::Duration idle_limit = gateway_.options.stream_idle_timeout;
-  if (idle_limit > core::Duration{}) timeline_.schedule(timeline_.now + idle_limit, EventKind::kReplicaSilent, id);
+  const core::Duration visit = first_visit(gateway_.options);
+  if (visit > core::Duration{}) timeline_.schedule(timeline_.now + visit, EventKind::kReplicaSilent, id);
 }
 
 void World::check_health(std::uint32_t id) {
@@ -81,8 +101,8 @@ void World::check_silence(std::uint32_t id) {
   Replica& replica = fleet_.replica(id);
   const core::Instant now = timeline_.now;
   if (!replica.alive() || !replica.listed || !replica.is_hung(now)) return;
-  if (now - replica.hung_since < gateway_.options.stream_idle_timeout) return;
-  requests_.cut_streams(replica);
+  timeline_.schedule(now + kVisitInterval, EventKind::kReplicaSilent, id);
+  requests_.visit_silent(replica, visit_after(now - replica.hung_since, gateway_.options));
   advance_if_drained(replica);
 }
 

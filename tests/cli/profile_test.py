@@ -105,5 +105,36 @@ class Ranges(CliTest):
         self.assertEqual(self.replay(input_length=1200), [])
 
 
+class Limits(CliTest):
+    STATED = {"max_kv_tokens": 102400, "max_sequences": 64}
+
+    def notes(self, stated, *flags):
+        profile = {"prefill_isl": [128, 4096], "prefill_ttft_ms": [5, 100], "decode_active_kv_tokens": [200, 1e6, 200, 1e6],
+                   "decode_context_length": [200, 200, 8000, 8000], "decode_itl": [5, 30, 5, 30], **stated}
+        self.write("engine.json", json.dumps(profile))
+        trace = self.write("trace.jsonl", mooncake(requests=50, input_length=1200))
+        self.run_program("replay", trace, "--engine", "engine.json", "--policy", "static", "--json", "out.json", *flags)
+        return self.read_json("out.json")["notes"]
+
+    def test_a_replay_uses_those_of_the_profile(self):
+        self.assertEqual(self.notes(self.STATED), ["limits of a replica: KV cache of 102,400 tokens from the profile; "
+                                                   "64 sequences at once from the profile"])
+
+    def test_flags_come_first(self):
+        self.assertEqual(self.notes(self.STATED, "--kv-blocks", "100", "--max-sequences", "8"),
+                         ["limits of a replica: KV cache of 51,200 tokens as given, the profile states 102,400; "
+                          "8 sequences at once as given, the profile states 64"])
+
+    def test_limits_of_the_measurement_are_not_used(self):
+        self.assertEqual(self.notes({"max_sequences": 64, "max_sequences_from": "measurement"}),
+                         ["limits of a replica: 256 sequences at once as given or by default, because 64 is the limit of the "
+                          "measurement of the profile"])
+
+    def test_commands_print_them(self):
+        self.notes(self.STATED)
+        page = self.run_program("profile", "--engine", "engine.json").stdout
+        self.assertIn("KV cache of 102,400 tokens, 64 sequences at once,", page)
+
+
 if __name__ == "__main__":
     cli_testing.main()

@@ -46,6 +46,44 @@ class ReliabilityTest(unittest.TestCase):
         overview = gateway.overview()
         self.assertGreater(sum(each["failures_total"] for each in overview["replicas"]), 0, overview["replicas"])
 
+    def test_requests_of_a_stopped_engine_without_a_byte_are_retried_long_before_their_timeout(self):
+        engines = [Engine(self, *SLOW, name=name) for name in ("a", "b")]
+        gateway = self.gateway(*(engine.url for engine in engines), first_byte_timeout="1h", stream_idle_timeout="1h",
+                               unresponsive_idle_timeout="1s", health_interval="500ms")
+        until_routed(gateway, 2)
+        streams = [Stream(gateway.port, 1000, f"long {i}") for i in range(6)]
+        until("first tokens", lambda: all(stream.tokens() > 0 for stream in streams))
+        at_stopped = [stream for stream in streams if stream.replica == engines[0].url]
+        others = [stream for stream in streams if stream.replica == engines[1].url]
+        self.assertTrue(at_stopped and others)
+        engines[0].signal(signal.SIGSTOP)
+        # The gateway does not know it yet, so that some of these go to the stopped engine.
+        late = [Stream(gateway.port, 2, f"late {i}") for i in range(12)]
+        for stream in late:
+            self.assertTrue(stream.join().whole(2), stream.text)
+            self.assertEqual(stream.replica, engines[1].url)
+        self.assertGreater(gateway.overview()["retried_total"], 0)
+        for stream in at_stopped:
+            self.assertIn('"code":"truncated"', stream.join().text[-300:])
+            self.assertNotIn("[DONE]", stream.text)
+        for stream in others:
+            self.assertTrue(stream.join().whole(1000))
+        self.assertIn("replica_unresponsive", gateway.log())
+
+    def test_a_stopped_engine_is_replaced_and_frees_its_place(self):
+        home = Home(self, "  - {name: chat, replicas: 2, min_replicas: 1, max_replicas: 3}")
+        gateway = home.gateway(self)
+        home.planner(self, gateway, "--policy", "static")
+        until_serving(home, 2)
+        until_routed(gateway, 2)
+        stopped = min(home.engines())
+        os.kill(stopped, signal.SIGSTOP)
+        # Long before the deadline of a drain, which is ten minutes.
+        until("the end of the stopped engine", lambda: stopped not in home.engines(), 2 * SECONDS)
+        until_serving(home, 2)
+        until_routed(gateway, 2)
+        self.assertEqual(complete(gateway.port)[0], 200)
+
     def test_an_engine_that_sends_only_a_head_is_hidden_from_clients(self):
         class HeadOnly(FakeReplica):
             def complete(self, connection, request, number):
