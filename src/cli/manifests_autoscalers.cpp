@@ -10,6 +10,7 @@
 #include "cli/pool_flag.h"
 #include "cli/scaled_resources.h"
 #include "deployment/names.h"
+#include "deployment/yaml_text.h"
 #include "options/values.h"
 
 namespace penstock::cli {

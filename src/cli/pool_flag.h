@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "options/reading.h"
+#include "options/scalars.h"
 #include "options/table.h"
 
 namespace penstock::cli {

@@ -16,7 +16,6 @@ using testing::random_workload;
 using testing::requests_at;
 using testing::run_ok;
 using testing::Scripted;
-using testing::steps;
 using namespace std::chrono_literals;
 
 std::uint64_t delivered(const decision::RunResult& result) {
@@ -126,6 +125,7 @@ TEST(Faults, AHungReplicaGetsNoRequestsOnceItsHealthChecksFailAndIsReplaced) {
   run_options.dispatch->first_byte_timeout = 10s;
   run_options.faults.events = {{FaultKind::kHang, 1s, 0s, 1}};
   std::vector<double> times;
+  times.reserve(100);
   for (int i = 0; i < 100; ++i) times.push_back(10.0 + i);  // After the failed health checks.
   std::uint32_t stopped = 0;
   Scripted policy{[&](const signals::Observation& seen, std::size_t) {
@@ -145,6 +145,7 @@ TEST(Faults, AReplicaThatTruncatesEveryStreamIsEjected) {
   RunOptions run_options = live(4);
   run_options.faults.events = {{FaultKind::kTruncate, {}, {}, 4}};
   std::vector<double> times;
+  times.reserve(1200);
   for (int i = 0; i < 1200; ++i) times.push_back(0.05 * i);  // 20 a second for 60 s, of 2 s each.
   const auto result = run_ok(requests_at(times, 100, 200), run_options);
   EXPECT_GT(failures(result, "truncated"), 0U);
@@ -156,6 +157,7 @@ TEST(Faults, AReplicaThatRecoversServesAgain) {
   RunOptions run_options = live(2);
   run_options.faults.events = {{FaultKind::kTruncate, {}, 10s, 2}};
   std::vector<double> times;
+  times.reserve(2000);
   for (int i = 0; i < 2000; ++i) times.push_back(0.1 * i);
   const auto result = run_ok(requests_at(times, 100, 50), run_options);
   EXPECT_GT(failures(result, "truncated"), 0U);
