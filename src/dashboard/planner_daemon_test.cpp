@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "dashboard/planner_daemon_testing.h"
+#include "decision/policy_state.h"
 #include "telemetry/exposition.h"
 
 namespace penstock::dashboard {
@@ -41,7 +42,8 @@ TEST_F(PlannerDaemonTest, AReloadPutsBoundsSloAndAnotherPolicyInForce) {
 
 TEST_F(PlannerDaemonTest, AStateThatDoesNotFitIsLeftAloneWithAMessage) {
   state_file = testing::TempDir() + "penstock-policy-odd.json";
-  std::ofstream{state_file} << "{\"version\": 5, \"policy\": \"other\", \"pools\": [\"chat\"], \"saved_unix_ms\": 0, "
+  std::ofstream{state_file} << "{\"version\": " << decision::PolicyState::kVersion
+                            << ", \"policy\": \"other\", \"pools\": [\"chat\"], \"saved_unix_ms\": 0, "
                                "\"at_ns\": 5, \"values\": \"\"}";
   open();
   run_until_decided();

@@ -1,5 +1,6 @@
 #include "decision/decision_loop.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -292,7 +293,8 @@ TEST(DecisionLoop, AStateOfAnotherVersionPolicyOrPoolsOrTimeIsRefused) {
     return restored ? "" : restored.error().what;
   };
   EXPECT_EQ(refusal([](PolicyState&) {}), "");
-  EXPECT_EQ(refusal([](PolicyState& state) { state.version = 9; }), "has version 9, this program knows version 5");
+  EXPECT_EQ(refusal([](PolicyState& state) { state.version = 999; }),
+            fmt::format("has version 999, this program knows version {}", PolicyState::kVersion));
   EXPECT_EQ(refusal([](PolicyState& state) { state.policy = "kpa"; }), "is of policy kpa, not of scripted");
   EXPECT_EQ(refusal([](PolicyState& state) { state.pools = {"one"}; }), "is of pools one, not of first, second");
   EXPECT_EQ(refusal([](PolicyState& state) { state.values += " 7"; }), "has more values than expected");
