@@ -58,7 +58,9 @@ class LedgerWriterTest : public ::testing::Test {
   }
   // Other connections cannot write while this one holds a transaction.
   void block() {
-    if (blocker_ == nullptr) ASSERT_EQ(sqlite3_open(path().c_str(), &blocker_), SQLITE_OK);
+    if (blocker_ == nullptr) {
+      ASSERT_EQ(sqlite3_open(path().c_str(), &blocker_), SQLITE_OK);
+    }
     ASSERT_EQ(sqlite3_exec(blocker_, "begin immediate", nullptr, nullptr, nullptr), SQLITE_OK);
   }
   void unblock() { ASSERT_EQ(sqlite3_exec(blocker_, "rollback", nullptr, nullptr, nullptr), SQLITE_OK); }
