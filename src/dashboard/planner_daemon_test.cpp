@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "dashboard/planner_daemon_testing.h"
-#include "decision/policy_state.h"
 #include "telemetry/exposition.h"
 
 namespace penstock::dashboard {
