@@ -158,7 +158,7 @@ int allocate(const Arguments& arguments) {
     written = report::write_file(json, found->json);
   }
   const int printed = print_page(found->text, {json});
-  return written ? printed : std::max(printed, report_error(written.error()));
+  return std::max(printed, report_failure(written));
 }
 
 }  // namespace penstock::cli

@@ -98,6 +98,8 @@ int report_error(std::span<const core::Error> errors) {
   return code;
 }
 
+int report_failure(const core::Result<void>& done) { return done ? kGood : report_error(done.error()); }
+
 int report_input_error(core::Error error) {
   error.code = core::ErrorCode::kInvalidInput;
   return report_error(error);

@@ -19,6 +19,8 @@ void print_error_text(std::string_view text);
 // Prints "penstock: where: what; hint" as one line on standard error and returns the exit code.
 int report_error(const core::Error& error);
 int report_error(std::span<const core::Error> errors);  // Returns the highest exit code.
+// Returns kGood without an error.
+[[nodiscard]] int report_failure(const core::Result<void>& done);
 // The same for input: a file that cannot be read counts as invalid input.
 int report_input_error(core::Error error);
 

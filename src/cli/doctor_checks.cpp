@@ -14,6 +14,7 @@
 #include "connect/kubernetes/json_values.h"
 #include "core/format.h"
 #include "deployment/names.h"
+#include "gateway/documents.h"
 #include "net/base64.h"
 #include "net/http.h"
 #include "options/yaml.h"
@@ -85,11 +86,7 @@ std::optional<std::int64_t> token_end(const std::string& token) {
 
 std::vector<std::string> models_listed(const std::string& body) {
   std::vector<std::string> models;
-  const nlohmann::json read = nlohmann::json::parse(body, nullptr, false);
-  if (!read.is_object() || !read.contains("data") || !read.at("data").is_array()) return models;
-  for (const nlohmann::json& entry : read.at("data"))
-    if (entry.is_object() && entry.contains("id") && entry.at("id").is_string())
-      models.push_back(entry.at("id").get<std::string>());
+  for (gateway::ListedModel& model : gateway::models_in(body)) models.push_back(std::move(model.id));
   return models;
 }
 

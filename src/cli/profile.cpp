@@ -135,7 +135,7 @@ int profile(const Arguments& arguments) {
     written = report::write_file(made.json, capacity::profile_json(sampled, replica->model->description()));
   }
   const int printed = print_page(profile_page(*replica), {made.json});
-  return written ? printed : std::max(printed, report_error(written.error()));
+  return std::max(printed, report_failure(written));
 }
 
 }  // namespace penstock::cli

@@ -423,7 +423,7 @@ int profile_endpoint(const std::string& url, const EndpointProfileOptions& optio
   const auto written = write_profile(run, *fitted, given, replica, json);
   if (!written) return written.error();
   const int printed = print_page(summary(run) + profile_page(replica), {json});
-  return *written ? printed : std::max(printed, report_error(written->error()));
+  return std::max(printed, report_failure(*written));
 }
 
 }  // namespace penstock::cli

@@ -153,7 +153,7 @@ int size(const Arguments& arguments) {
   core::Result<void> written;
   if (!made.json.empty()) written = report::write_file(made.json, size_json(*request, advice, engine));
   const int printed = print_page(size_page(*request, advice, engine), {made.json});
-  return written ? printed : std::max(printed, report_error(written.error()));
+  return std::max(printed, report_failure(written));
 }
 
 }  // namespace penstock::cli

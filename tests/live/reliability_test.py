@@ -226,7 +226,8 @@ class ReliabilityTest(unittest.TestCase):
         self.assertEqual(home.engines(), before)
         self.assertEqual(home.stages(), {"serving": 1})
 
-    def test_a_full_disk_stops_the_ledger_and_nothing_else(self):
+    def gateway_on_a_full_disk(self):
+        """Returns the file of its ledger, which has one entry and cannot grow, and the gateway, which has served 20 more requests."""
         ledger = os.path.join(self.folder(), "usage.sqlite")
         engine = Engine(self, *FAST)
         gateway = self.gateway(engine.url, words=("--ledger", ledger)).ready()
@@ -234,6 +235,10 @@ class ReliabilityTest(unittest.TestCase):
         until("the entry", lambda: rows_of(ledger, "select count(*) from entries where outcome = 'completed'") == [(1,)])
         self.let_files_grow(gateway, os.path.getsize(ledger + "-wal"))
         self.assertEqual([complete(gateway.port, 2, f"prompt {i}")[0] for i in range(20)], [200] * 20)
+        return ledger, gateway
+
+    def test_a_full_disk_stops_the_ledger_and_nothing_else(self):
+        ledger, gateway = self.gateway_on_a_full_disk()
         until("words on it", lambda: "usage.sqlite" in gateway.log())
         self.assertEqual(self.gateway_metric(gateway, "penstock_ledger_writable"), 0)
         self.assertGreater(self.gateway_metric(gateway, "penstock_ledger_waiting_entries"), 0)
@@ -249,13 +254,7 @@ class ReliabilityTest(unittest.TestCase):
         self.assertEqual(gateway.wait(), 0)
 
     def test_usage_that_is_lost_at_the_stop_shows_in_the_exit_status(self):
-        ledger = os.path.join(self.folder(), "usage.sqlite")
-        engine = Engine(self, *FAST)
-        gateway = self.gateway(engine.url, words=("--ledger", ledger)).ready()
-        self.assertEqual(complete(gateway.port)[0], 200)
-        until("the entry", lambda: rows_of(ledger, "select count(*) from entries where outcome = 'completed'") == [(1,)])
-        self.let_files_grow(gateway, os.path.getsize(ledger + "-wal"))
-        self.assertEqual([complete(gateway.port, 2, f"prompt {i}")[0] for i in range(20)], [200] * 20)
+        _, gateway = self.gateway_on_a_full_disk()
         until("the outage", lambda: self.gateway_metric(gateway, "penstock_ledger_writable") == 0)
         gateway.signal(STOP)
         self.assertEqual(gateway.wait(), 1)
