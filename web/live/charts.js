@@ -85,7 +85,7 @@ function optionsOf(chart, width) {
   const font = '11px system-ui, "Segoe UI", Roboto, "Noto Sans", sans-serif';
   const axis = {stroke: () => colours.soft, font, grid: {stroke: () => colours.line, width: 1}, ticks: {show: false}};
   return {
-    width, height: HEIGHT, padding: [10, 10, 0, 0], legend: {show: false}, focus: {alpha: 1},
+    width, height: HEIGHT, padding: [10, 24, 0, 0], legend: {show: false}, focus: {alpha: 1},
     cursor: {y: false, drag: {x: false, y: false}, sync: {key: 'penstock'}, points: {size: 6}},
     scales: {
       x: {time: true, range: () => chart.span},
