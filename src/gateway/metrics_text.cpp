@@ -104,9 +104,10 @@ void add_routing(telemetry::ExpositionWriter& text, const Overview& overview) {
 void add_usage(telemetry::ExpositionWriter& text, const Overview& overview) {
   text.family("penstock_requests_total", "counter", "ended requests by outcome");
   for (const auto& [key, sums] : overview.sums)
-    for (const auto& [outcome, count] : {std::pair{"completed", sums.completed}, std::pair{"cancelled", sums.cancelled},
-                                         std::pair{"timed_out", sums.timed_out}, std::pair{"truncated", sums.truncated},
-                                         std::pair{"failed", sums.failed}, std::pair{"refused", sums.refused}})
+    for (const auto& [outcome, count] :
+         {std::pair{"completed", sums.completed}, std::pair{"cancelled", sums.cancelled},
+          std::pair{"timed_out", sums.timed_out}, std::pair{"truncated", sums.truncated},
+          std::pair{"failed", sums.failed}, std::pair{"rejected", sums.rejected}, std::pair{"refused", sums.refused}})
       text.add(static_cast<double>(count), {{"tenant", key.first}, {"model", key.second}, {"outcome", outcome}});
   text.family("penstock_tokens_total", "counter", "tokens of ended requests; cached tokens are part of the input");
   for (const auto& [key, sums] : overview.sums)
