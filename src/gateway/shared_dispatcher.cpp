@@ -115,9 +115,19 @@ dispatch::BudgetReport SharedDispatcher::budget_report(core::Instant now) const 
   return dispatcher_.budget_report(now);
 }
 
+// In parts, because requests wait for the lock.
 void SharedDispatcher::change_budgets(const dispatch::BudgetChanges& changes, core::Instant now) {
-  const std::scoped_lock lock{mutex_};
-  dispatcher_.change_budgets(changes, now);
+  constexpr std::ptrdiff_t kTenantsAtOnce = 256;
+  dispatch::BudgetChanges part{{}, changes.classes, changes.gateways};
+  auto next = changes.tenants.begin();
+  do {
+    const auto end = next + std::min(kTenantsAtOnce, changes.tenants.end() - next);
+    part.tenants.assign(next, end);
+    next = end;
+    const std::scoped_lock lock{mutex_};
+    dispatcher_.change_budgets(part, now);
+    part.classes = {};
+  } while (next != changes.tenants.end());
 }
 
 void SharedDispatcher::set_replicas(const std::vector<ReplicaEndpoint>& replicas, core::Instant now) {
