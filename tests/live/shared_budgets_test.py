@@ -2,12 +2,17 @@
 """Gateways that share the budgets and concurrency limits of tenants, while one of them is killed and restarted."""
 
 import json
+import os
 import socket
+import ssl
+import subprocess
+import tempfile
 import threading
 import time
 import unittest
+import urllib.request
 
-from live_testing import KILL, Engine, Gateway, Stream, ask, chat, config_file, series, until
+from live_testing import KILL, Engine, Gateway, Program, Stream, ask, chat, config_file, series, until
 
 RATE_PER_S, BURST = 1000, 6000  # tokens
 EXCHANGE_S = 3  # interval of a second, with the delays of a busy machine
@@ -137,6 +142,40 @@ class SharedBudgetsTest(unittest.TestCase):
         for stream in streams:
             stream.join()
         until("an answer", lambda: ask(gateways[1].port, "POST", "/v1/chat/completions", chat(1), **KEY)[0] == 200)
+
+    def test_peers_with_tls_are_verified_and_get_the_token(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        certificate, key, token = (os.path.join(folder.name, name) for name in ("cert.pem", "key.pem", "token"))
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+                        "-days", "1", "-subj", "/CN=gateway", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key,
+                        "-out", certificate], check=True, capture_output=True)
+        with open(token, "w") as file:
+            file.write("secret\n")
+        admins = free_ports(3)
+        trusted = ssl.create_default_context(cafile=certificate)
+
+        def start(admin, **more):
+            path = config_file(self, gateway={
+                "replicas": [{"url": "http://127.0.0.1:1", "model": "m"}], "admin_token_file": token,
+                "admin_tls": {"certificate": certificate, "key": key},
+                "peers": [f"https://127.0.0.1:{each}" for each in admins[:2]], **more})
+            Program(self, "gateway", "--config", path, "--listen", "127.0.0.1:0", "--admin-listen", f"127.0.0.1:{admin}",
+                    ready=r"ready on http://127\.0\.0\.1:(\d+), metrics on https://127\.0\.0\.1:(\d+)")
+
+        def peers(admin):
+            request = urllib.request.Request(f"https://127.0.0.1:{admin}/metrics", headers={"Authorization": "Bearer secret"})
+            with urllib.request.urlopen(request, context=trusted) as answer:
+                text = answer.read().decode()
+            return series(text, "penstock_peer_gateways"), series(text, "penstock_peer_reports_total")
+
+        for admin in admins[:2]:
+            start(admin, peer_ca_file=certificate)
+        for admin in admins[:2]:
+            until("the other gateway", lambda each=admin: peers(each)[0]['state="reachable"'] == 1)
+        start(admins[2])  # It does not trust the certificate.
+        until("failures", lambda: peers(admins[2])[1]['result="failed"'] >= 2)
+        self.assertEqual(peers(admins[2])[0], {'state="reachable"': 0, 'state="unreachable"': 2})
 
 
 if __name__ == "__main__":
