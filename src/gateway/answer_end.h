@@ -30,7 +30,7 @@ struct AnswerEnd {
 [[nodiscard]] constexpr bool is_replica_failure(int status) { return status >= 500 && status != 501 && status != 505; }
 
 // Whether an error of this status says that the request is invalid, so that no replica can answer it and more replicas
-// help nobody. A replica that wants other credentials, or that waited for the rest of the request, says nothing of it.
+// do not help. A replica that wants other credentials, or that waited for the rest of the request, says nothing of it.
 [[nodiscard]] constexpr bool is_rejection(int status) {
   if (status == 401 || status == 403 || status == 407 || status == 408 || status == 429) return false;
   return (status >= 400 && status < 500) || status == 501 || status == 505;
