@@ -93,7 +93,9 @@ void KubernetesFleet::observe_role(const Pool& pool, const connect::PodState& po
   seen.has_role = has_role(pod, pool.configured.role);
   if (pool.partner == nullptr) return;
   const connect::RequestedRole next{to_string(pool.partner->configured.role), pod.restarts};
-  seen.can_switch = role_change_of(watch_.kind_of(replica.number)) != RoleChange::kNever;
+  const telemetry::EngineKind kind = watch_.kind_of(replica.number);
+  // Without metrics it is not known yet, and the pod is not drained either.
+  seen.can_switch = kind == telemetry::EngineKind::kUnknown || role_change_of(kind) != RoleChange::kNever;
   seen.is_committed = pod.requested_role == next;
   seen.has_next_role = seen.is_committed && replica.role == next;
 }

@@ -2,7 +2,9 @@
 """Pods go from one Deployment to another and change their role between prefill and decode, on a real control plane."""
 
 import json
+import os
 import pathlib
+import signal
 import sys
 import time
 import urllib.request
@@ -15,7 +17,7 @@ from pods_testing import ROLE, Clients, Planner, PodsThatServe, engine_pod, owne
 
 ROLES = ("prefill", "decode")
 REPLICA_SETS = [{"apiGroups": ["apps"], "resources": ["replicasets"], "verbs": ["list", "watch"]}]
-START_UP = "60s"  # Of a new pod, longer than a test: what serves was not started.
+START_UP = "8s"  # Of a pod. One that is made in the place of another is deleted before it starts.
 STEPS = ("mark", "switch", "move", "unmark")
 
 
@@ -29,6 +31,10 @@ class SwitchingPlanner(Planner):
     def exchange(self, prefill, decode):
         self.counts = {"prefill": prefill, "decode": decode}
         self.target(1)
+
+    def crash(self):
+        self.process.kill()
+        self.wait()
 
     def switches(self, pool):
         line = next(line for line in ask(self.port, "GET", "/metrics")[2].splitlines()
@@ -44,13 +50,10 @@ class Switch(PodsThatServe):
         self.cluster.namespace(self, name)
         for role, replicas in (("prefill", prefill), ("decode", decode)):
             template = engine_pod(role, flags=("--role", role, "--engine", "linear:20,0,0.001,0", "--switch-time", "1s"),
-                                  labels={"llm-d.ai/role": role, "penstock/pool": role})
+                                  labels={"llm-d.ai/role": role, "penstock/pool": role}, start_up=START_UP)
             self.apply(name, owner_of(template, replicas))
         gateway = self.gateway(name)
         until("pods of both roles", lambda: self.phases(gateway) == ["serving"] * (prefill + decode))
-        # Pods that are made from now on serve later than the test ends.
-        for role in ROLES:
-            self.cluster.kubectl("annotate", "pods", "-n", name, "-l", f"app={role}", "kept=true")
         self.allow(name, [*ROLE, *REPLICA_SETS])
         return gateway
 
@@ -77,9 +80,10 @@ class Switch(PodsThatServe):
     def until_settled(self, name, gateway, prefill, decode):
         until(f"{prefill} prefill and {decode} decode pods", lambda: self.is_settled(name, gateway, prefill, decode))
 
-    def kubelet(self, name, kind):
+    def started(self):
+        """Names of pods whose engine was started, in all namespaces."""
         with open(self.cluster.run + "/kubelet.jsonl", encoding="utf-8") as log:
-            return [event for event in map(json.loads, log) if event["event"] == kind and event.get("namespace", name) == name]
+            return [event["pod"] for event in map(json.loads, log) if event["event"] == "started"]
 
     @long
     def test_pods_change_their_role_under_streams_and_none_starts(self):
@@ -89,6 +93,7 @@ class Switch(PodsThatServe):
         planner = SwitchingPlanner(self, name, gateway, 3, 1)
         clients = Clients(gateway.port, 6, prompt="{} client, turn {}" + " word" * 200)
         until("first streams", lambda: len(clients.streams) > 6)
+        made = []
         for prefill, decode in ((1, 3), (3, 1), (2, 2)):
             began = time.monotonic()
             planner.exchange(prefill, decode)
@@ -96,6 +101,7 @@ class Switch(PodsThatServe):
             print(f"{prefill} prefill and {decode} decode pods after {time.monotonic() - began:.1f} s", file=sys.stderr)
             after = self.pods(name)
             self.assertEqual(set(after), set(before), "the pods are the same")
+            made += [event["replica"] for event in planner.events("replica_state") if event["replica"] not in made]
             for uid, role in after.items():
                 self.assertEqual(self.role_of_engine(name, uid), role)
         seen = len(clients.streams)
@@ -104,6 +110,9 @@ class Switch(PodsThatServe):
         print(f"{len(clients.streams)} streams, {len(broken)} broken", file=sys.stderr)
         self.assertEqual(broken, [])
         self.assertEqual((planner.switches("decode"), planner.switches("prefill")), (3, 2))
+        names = {self.pod_of(name, uid)["metadata"]["name"] for uid in before}
+        self.assertEqual([pod for pod in made if pod not in names and pod in self.started()], [], "an engine was started in vain")
+        print(f"{len(set(made) - names)} pods were made and deleted before they started", file=sys.stderr)
         owners = {uid: self.pod_of(name, uid)["metadata"]["ownerReferences"] for uid in before}
         for uid, references in owners.items():
             self.assertEqual(len(references), 1)
@@ -120,9 +129,10 @@ class Switch(PodsThatServe):
             planner = SwitchingPlanner(self, name, gateway, *was)
             planner.exchange(*now)
             until(f"the step {step}", lambda: step in planner.steps() or (step == "scaled" and planner.events("scaled")))
-            planner.kill()
-            SwitchingPlanner(self, name, gateway, *now)
+            planner.crash()
+            follower = SwitchingPlanner(self, name, gateway, *now)
             self.until_settled(name, gateway, *now)
+            follower.crash()
             for uid, role in self.pods(name).items():
                 self.assertEqual(self.role_of_engine(name, uid), role)
         broken = clients.end()
@@ -139,9 +149,6 @@ class Switch(PodsThatServe):
         [moved] = [uid for uid, role in self.pods(name).items() if role == "decode" and before[uid] == "prefill"]
         pod = self.pod_of(name, moved)["metadata"]["name"]
         self.assertEqual(self.pod_of(name, moved)["metadata"]["annotations"]["penstock/role"], "decode/0")
-        pathlib.Path("/proc/%d" % self.process_of(pod)).stat()
-        import os  # noqa: PLC0415
-        import signal  # noqa: PLC0415
         os.kill(self.process_of(pod), signal.SIGKILL)
         until("the restart", lambda: self.pod_of(name, moved)["metadata"]["annotations"].get("penstock/role") == "decode/1")
         self.until_settled(name, gateway, 1, 2)
