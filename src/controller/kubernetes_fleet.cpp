@@ -44,6 +44,7 @@ tl::expected<connect::ApiScale, connect::ApiError> parse_answer(const connect::A
 KubernetesFleet::KubernetesFleet(net::Loop& loop, net::Client& client, logging::Log& log,
                                  KubernetesFleetOptions options, std::unique_ptr<connect::KubernetesClient> api)
     : loop_(loop),
+      client_(client),
       options_(std::move(options)),
       events_(log),
       watch_(loop, client, events_, options_.engines),
@@ -73,6 +74,7 @@ core::Result<std::unique_ptr<KubernetesFleet>> KubernetesFleet::start(net::Loop&
     made.conflicts.emplace(fleet->api_->random().fork("conflicts").fork(fleet->pools_.size()));
     fleet->watch_targets(made);
   }
+  fleet->find_partners();
   fleet->timer_ = loop.every(kAdvanceInterval, [raw = fleet.get()] { raw->advance(); });
   return fleet;
 }
@@ -84,9 +86,10 @@ void KubernetesFleet::watch_targets(Pool& pool) {
     options.in_namespace = options_.in_namespace;
     options.field_selector = "metadata.name=" + target.name;
     connect::Watched<connect::ScaledObject>::Listener listener;
-    listener.changed = [&pool, is_adapter] {
+    listener.changed = [this, &pool, is_adapter] {
       if (is_adapter) pool.serves_adapters = true;
       pool.watch_failure.clear();
+      if (pool.partner != nullptr) advance_soon();
     };
     listener.failed = [this, &pool, is_adapter](const connect::ApiError& error) {
       if (is_adapter && error.reason == connect::ApiReason::kNotFound) {
@@ -107,6 +110,7 @@ void KubernetesFleet::watch_targets(Pool& pool) {
 
 KubernetesFleet::~KubernetesFleet() {
   loop_.cancel(timer_);
+  loop_.cancel(soon_);
   for (const auto& pool : pools_) loop_.cancel(pool->retry);
 }
 
@@ -114,7 +118,11 @@ template <class T>
 std::unique_ptr<connect::Watched<T>> KubernetesFleet::watch(Pool* pool, connect::ReflectorOptions options,
                                                             T (*parse)(const nlohmann::json&)) {
   typename connect::Watched<T>::Listener listener;
-  if constexpr (std::is_same_v<T, connect::PodState>) listener.changed = [pool] { pool->has_new_pods = true; };
+  if constexpr (std::is_same_v<T, connect::PodState> || std::is_same_v<T, connect::ReplicaSetState>)
+    listener.changed = [this, pool] {
+      if constexpr (std::is_same_v<T, connect::PodState>) pool->has_new_pods = true;
+      if (pool->partner != nullptr) advance_soon();
+    };
   listener.failed = [this, pool](const connect::ApiError& error) {
     report(true, pool == nullptr ? "" : pool->configured.name, error.message());
   };
@@ -169,6 +177,7 @@ std::string KubernetesFleet::missing_of(const Pool& pool) const {
   std::string missing = unknown_of(pool);
   if (missing.empty()) missing = age_of(*autoscalers_, "horizontalpodautoscalers", loop_.now());
   if (missing.empty()) missing = age_of(*budgets_, "poddisruptionbudgets", loop_.now());
+  if (missing.empty() && pool.sets != nullptr) missing = age_of(*pool.sets, "replicasets", loop_.now());
   return missing;
 }
 
@@ -209,13 +218,19 @@ void KubernetesFleet::take_scale(Pool& pool, const connect::ApiScale& scale) {
   if (pool.selector == selector) return;
   pool.selector = selector;
   pool.pods.reset();
+  pool.sets.reset();
   pool.groups.clear();
   if (pool.selector.empty()) return;
-  connect::ReflectorOptions pods;
-  pods.resource = connect::kPods;
-  pods.in_namespace = options_.in_namespace;
-  pods.label_selector = pool.selector;
-  pool.pods = watch<connect::PodState>(&pool, std::move(pods), connect::parse_pod);
+  const auto selected = [&](const connect::ApiResource& resource) {
+    connect::ReflectorOptions made;
+    made.resource = resource;
+    made.in_namespace = options_.in_namespace;
+    made.label_selector = pool.selector;
+    return made;
+  };
+  pool.pods = watch<connect::PodState>(&pool, selected(connect::kPods), connect::parse_pod);
+  if (pool.partner != nullptr)
+    pool.sets = watch<connect::ReplicaSetState>(&pool, selected(connect::kReplicaSets), connect::parse_replica_set);
 }
 
 // ---- steps ----------------------------------------------------------------------------------------------------------
@@ -242,12 +257,13 @@ bool KubernetesFleet::is_current(const Pool& pool, bool has_read) {
 }
 
 void KubernetesFleet::act(Pool& pool, bool has_read) {
-  const actuation::TargetSeen seen = observe(pool);
+  actuation::TargetSeen seen = observe(pool);
   if (seen.missing.empty() && !is_current(pool, has_read)) return;
-  actuation::PodAdvance next =
-      actuation::advance(pool.state, may_act() ? pool.wanted : std::nullopt, seen, options_.limits, loop_.now());
+  const std::optional<std::uint32_t> wanted = exchange(pool, seen);
+  actuation::PodAdvance next = actuation::advance(pool.state, wanted, seen, options_.limits, loop_.now());
   take_hold(pool, std::move(next.hold));
   for (const actuation::PodStep& step : next.steps) run(pool, step, seen);
+  if (wanted) move_orphans(pool);
 }
 
 void KubernetesFleet::take_hold(Pool& pool, actuation::PodHold hold) {
@@ -282,14 +298,28 @@ void KubernetesFleet::run(Pool& pool, const actuation::PodStep& step, const actu
   using actuation::PodStepKind;
   if (step.kind == PodStepKind::kScale) return set_scale(pool, step, seen);
   const auto group = pool.groups.find(step.pod);
-  if (group == pool.groups.end()) return;
-  events_.add(loop_.now(), false, pool.configured.name, actuation::sentence(step.kind, step.pod));
-  events_.log().write(logging::Event::kReplicaStep,
-                      {{"pool", pool.configured.name}, {"replica", step.pod}, {"step", to_string(step.kind)}});
+  const auto replica = pool.replicas.find(step.pod);
+  if (group == pool.groups.end() || replica == pool.replicas.end()) return;
+  if (step.kind == PodStepKind::kSwitch || step.kind == PodStepKind::kRestore)
+    return set_role(pool, step, group->second, replica->second);
+  const bool has_joined = step.kind == PodStepKind::kUnmark && std::exchange(replica->second.has_joined, false);
+  report_step(pool, step.pod, step,
+              has_joined ? sentence(actuation::StepKind::kAdmit, step.pod, actuation::StepReason::kSwitched)
+                         : sentence(step.kind, step.pod));
+  pool.switches += has_joined ? 1 : 0;
+  if (step.kind == PodStepKind::kMove) return move(pool, *pool.partner, step, group->second);
   std::optional<std::int64_t> cost;
   if (step.kind == PodStepKind::kMark) cost = actuation::kDrainingCost;
   if (step.kind == PodStepKind::kDrained) cost = actuation::kDrainedCost;
-  for (const connect::PodIdentity& member : group->second.members) patch(pool, member, cost);
+  for (const connect::PodIdentity& member : group->second.members)
+    patch(pool, connect::mark_pod_call(options_.in_namespace, member, cost));
+}
+
+void KubernetesFleet::report_step(const Pool& pool, const std::string& pod, const actuation::PodStep& step,
+                                  const std::string& text) {
+  events_.add(loop_.now(), false, pool.configured.name, text);
+  events_.log().write(logging::Event::kReplicaStep,
+                      {{"pool", pool.configured.name}, {"replica", pod}, {"step", to_string(step.kind)}});
 }
 
 void KubernetesFleet::set_scale(Pool& pool, const actuation::PodStep& step, const actuation::TargetSeen& seen) {
@@ -323,13 +353,16 @@ void KubernetesFleet::set_scale(Pool& pool, const actuation::PodStep& step, cons
   });
 }
 
-void KubernetesFleet::patch(Pool& pool, const connect::PodIdentity& pod, std::optional<std::int64_t> deletion_cost) {
-  connect::ApiCall call = connect::mark_pod_call(options_.in_namespace, pod, deletion_cost);
+void KubernetesFleet::patch(Pool& pool, connect::ApiCall call, std::function<void()> done) {
   call.is_retried = false;
   ++pool.writes;
-  api_->request(std::move(call), [this, &pool](const connect::ApiAnswer& answer) {
+  api_->request(std::move(call), [this, &pool, done = std::move(done)](const connect::ApiAnswer& answer) {
     --pool.writes;
-    if (answer) return pool.failure.clear();
+    if (answer) {
+      pool.failure.clear();
+      if (done) done();
+      return;
+    }
     // The pod is gone, or another one has its name. Marks concern drains only: without them a pool can grow.
     const connect::ApiReason reason = answer.error().reason;
     if (reason != connect::ApiReason::kNotFound && reason != connect::ApiReason::kConflict)

@@ -10,9 +10,11 @@
 #include <vector>
 
 #include "actuation/pod_scaling.h"
+#include "actuation/role_switch.h"
 #include "connect/kubernetes/client.h"
 #include "connect/kubernetes/pod_groups.h"
 #include "connect/kubernetes/pods.h"
+#include "connect/kubernetes/replica_sets.h"
 #include "connect/kubernetes/scale_target.h"
 #include "connect/kubernetes/watched.h"
 #include "controller/engine_watch.h"
@@ -34,6 +36,9 @@ struct KubernetesPool {
   bool single_node = false;  // Replicas whose pods are on several nodes are reported.
   // A pod that has a node and was never Ready cannot start after this time, or after the longest that was learned.
   core::Duration start_up = std::chrono::minutes{2};
+  signals::Role role = signals::Role::kAggregated;
+  // Pods of the partner may come here and change their role. Both targets are Deployments then.
+  std::optional<actuation::RoleSwitch> role_switch{};
 };
 
 struct KubernetesFleetOptions {
@@ -60,13 +65,20 @@ struct FollowedReplica {
   bool is_marked = false;
   ReplicaStart start;
   bool is_checked = false;  // Its nodes.
+  // Of an engine that changes its role.
+  std::optional<connect::RequestedRole> asked{}, role{};  // The role that it is to take, and that it has taken.
+  bool is_asking = false;                                 // A request is in flight.
+  core::Instant ask_at{};                                 // Not before.
+  std::string role_failure{};                             // Reported once.
+  bool has_joined = false;                                // It came from the other pool, and does not serve yet.
 };
 
 // The pods that the selector of a target's scale selects are its replicas, and the gateway knows them by their names. A
 // group of a LeaderWorkerSet is one replica with the name and the address of its leader.
 // Targets, pods, autoscalers and disruption budgets are watched. What to do is computed by actuation/pod_scaling.h from
 // what the API server has confirmed lately; without that nothing is done. All that must survive a restart is in the
-// API server: the number of replicas and the marks on pods. Lives on one loop; advances a few times a second.
+// API server: the number of replicas, the marks on pods, and the roles that their engines were asked to take. Lives on
+// one loop; advances a few times a second.
 class KubernetesFleet final : public Fleet {
  public:
   [[nodiscard]] static core::Result<std::unique_ptr<KubernetesFleet>> start(net::Loop& loop, net::Client& client,
@@ -86,6 +98,7 @@ class KubernetesFleet final : public Fleet {
   }
   [[nodiscard]] std::string unknown_because() const override;
   void set_target(std::size_t pool, std::uint32_t replicas) override { pools_[pool]->wanted = replicas; }
+  [[nodiscard]] std::uint64_t role_switches(std::size_t pool) const override { return pools_[pool]->switches; }
   void update_gateway(const GatewayState& state, core::Instant at) override;
   void recent_prompts(std::vector<std::uint32_t>) override {}
   void hot_prefixes(std::vector<GatewayPrefix>) override {}
@@ -127,6 +140,9 @@ class KubernetesFleet final : public Fleet {
     std::optional<ScaleConflicts> conflicts;  // Has a value.
     net::Loop::Timer retry = 0;               // After a conflict.
     std::uint32_t reported_gpus = 0;          // Of a replica, because the configuration has another number.
+    Pool* partner = nullptr;                  // With which it exchanges pods; null: none.
+    std::unique_ptr<connect::Watched<connect::ReplicaSetState>> sets;  // Of a pool with a partner.
+    std::uint64_t switches = 0;                                        // Pods that have come from the partner.
   };
 
   KubernetesFleet(net::Loop& loop, net::Client& client, logging::Log& log, KubernetesFleetOptions options,
@@ -153,11 +169,32 @@ class KubernetesFleet final : public Fleet {
   [[nodiscard]] std::string missing_of(const Pool& pool) const;  // For a write; empty: all is known.
   [[nodiscard]] std::string unknown_of(const Pool& pool) const;  // Of the number of replicas and their states.
   [[nodiscard]] actuation::TargetSeen observe(Pool& pool) const;
-  [[nodiscard]] actuation::PodSeen observe(const connect::PodGroup& group, const FollowedReplica& replica) const;
+  [[nodiscard]] actuation::PodSeen observe(const Pool& pool, const connect::PodGroup& group,
+                                           const FollowedReplica& replica) const;
   [[nodiscard]] std::string url_of(const connect::PodState& pod) const;
   void run(Pool& pool, const actuation::PodStep& step, const actuation::TargetSeen& seen);
   void set_scale(Pool& pool, const actuation::PodStep& step, const actuation::TargetSeen& seen);
-  void patch(Pool& pool, const connect::PodIdentity& pod, std::optional<std::int64_t> deletion_cost);
+  void patch(Pool& pool, connect::ApiCall call, std::function<void()> done = {});
+  void report_step(const Pool& pool, const std::string& pod, const actuation::PodStep& step, const std::string& text);
+
+  // Pods that go from one pool to its partner and change their role.
+  void find_partners();
+  void advance_soon();
+  [[nodiscard]] static connect::DeploymentPods deployment_of(const Pool& pool);
+  // Those of which the partner's watch has reported a later version, with other labels.
+  static void forget_moved_pods(Pool& pool);
+  // The pod came from the partner, and the controller of the target does not count it yet, or has to delete another one.
+  [[nodiscard]] static bool is_joining(const Pool& pool, const connect::PodState& pod);
+  [[nodiscard]] static const char* stage_of(const Pool& pool, const connect::PodState& pod);
+  void observe_exchange(const Pool& pool, actuation::TargetSeen& seen) const;
+  void observe_role(const Pool& pool, const connect::PodState& pod, const FollowedReplica& replica,
+                    actuation::PodSeen& seen) const;
+  // The number of replicas to ask for now; none: nothing is to be done.
+  [[nodiscard]] std::optional<std::uint32_t> exchange(Pool& pool, actuation::TargetSeen& seen);
+  void set_role(Pool& pool, const actuation::PodStep& step, const connect::PodGroup& group, FollowedReplica& replica);
+  void request_role(Pool& pool, const connect::PodState& pod, FollowedReplica& replica);
+  void move(Pool& from, Pool& to, const actuation::PodStep& step, const connect::PodGroup& group);
+  void move_orphans(Pool& pool);
   void take_failure(Pool& pool, const connect::ApiError& error, std::uint64_t& count);
   void take_conflict(Pool& pool);
   void take_hold(Pool& pool, actuation::PodHold hold);
@@ -166,6 +203,7 @@ class KubernetesFleet final : public Fleet {
   void report(bool warning, const std::string& pool, const std::string& text);
 
   net::Loop& loop_;
+  net::Client& client_;
   KubernetesFleetOptions options_;
   FleetEvents events_;
   EngineWatch watch_;
@@ -178,7 +216,7 @@ class KubernetesFleet final : public Fleet {
   std::unique_ptr<connect::Watched<connect::HorizontalAutoscaler>> autoscalers_;
   std::unique_ptr<connect::Watched<connect::DisruptionBudget>> budgets_;
   std::vector<std::unique_ptr<Pool>> pools_;
-  net::Loop::Timer timer_ = 0;
+  net::Loop::Timer timer_ = 0, soon_ = 0;
 };
 
 }  // namespace penstock::controller

@@ -6,17 +6,11 @@
 #include <utility>
 
 #include "controller/kubernetes_fleet.h"
+#include "controller/pod_role.h"
 #include "net/address.h"
 
 namespace penstock::controller {
 namespace {
-
-const char* stage_of(const connect::PodState& pod) {
-  if (pod.is_terminating) return "terminating";
-  if (pod.is_marked) return "draining";
-  if (pod.node.empty()) return "pending";
-  return pod.is_ready ? "serving" : "starting";
-}
 
 // How a ready replica differs from the configuration. Each number of GPUs is named once.
 std::vector<std::string> unexpected_of(const KubernetesPool& configured, const connect::PodGroup& group,
@@ -71,6 +65,14 @@ void set_writer(const std::vector<std::string>& writers, bool is_known, actuatio
 
 }  // namespace
 
+const char* KubernetesFleet::stage_of(const Pool& pool, const connect::PodState& pod) {
+  if (pod.is_terminating) return "terminating";
+  if (is_joining(pool, pod) || (pod.is_marked && !has_role(pod, pool.configured.role))) return "switching";
+  if (pod.is_marked) return "draining";
+  if (pod.node.empty()) return "pending";
+  return pod.is_ready ? "serving" : "starting";
+}
+
 void KubernetesFleet::follow_pods(Pool& pool) {
   if (pool.pods == nullptr || !pool.pods->confirmed_at()) return;
   const core::Instant now = loop_.now();
@@ -79,6 +81,7 @@ void KubernetesFleet::follow_pods(Pool& pool) {
                         {{"pool", pool.configured.name}, {"replica", name}, {"from", from}, {"to", to}});
   };
   if (std::exchange(pool.has_new_pods, false)) pool.groups = groups_of(pool.pods->all(), connect::PodSelection::kAll);
+  forget_moved_pods(pool);
   const auto learned = pool.start_up.spread();
   const core::Duration start_up = std::max(pool.configured.start_up, learned ? learned->longest : core::Duration{});
   std::map<std::string, FollowedReplica> next;
@@ -92,12 +95,13 @@ void KubernetesFleet::follow_pods(Pool& pool) {
     else
       replica = new_replica(next_number_++, has_listed && !pod.is_ready);
     replica.uid = pod.uid;
-    const std::string stage = stage_of(pod);
+    const std::string stage = stage_of(pool, pod);
     if (stage != replica.stage) {
       log_stage(pod.name, replica.stage, stage);
       replica.stage = stage;
       replica.since = now;
     }
+    if (is_joining(pool, pod)) replica.has_joined = true;
     if (pod.is_marked != std::exchange(replica.is_marked, pod.is_marked)) replica.marked_since = now;
     replica.start.follow(pod, !replica.is_ready && now - replica.since > start_up, now);
     check_group(pool, group, replica);
@@ -142,7 +146,8 @@ void KubernetesFleet::watch_engines() {
   watch_.watch(engines);
 }
 
-actuation::PodSeen KubernetesFleet::observe(const connect::PodGroup& group, const FollowedReplica& replica) const {
+actuation::PodSeen KubernetesFleet::observe(const Pool& pool, const connect::PodGroup& group,
+                                            const FollowedReplica& replica) const {
   const connect::PodState& pod = group.pod;
   actuation::PodSeen seen;
   seen.name = pod.name;
@@ -163,6 +168,7 @@ actuation::PodSeen KubernetesFleet::observe(const connect::PodGroup& group, cons
     seen.engine = actuation::EngineSeen{
         sample->sampled_at, true,
         actuation::OpenWork{sample->queued_requests + sample->running_requests, sample->open_transfers.value_or(0)}};
+  observe_role(pool, pod, replica, seen);
   return seen;
 }
 
@@ -183,9 +189,12 @@ actuation::TargetSeen KubernetesFleet::observe(Pool& pool) const {
     const auto replica = pool.replicas.find(name);
     if (group.pod.is_terminating || group.pod.has_ended)
       ++seen.leaving;
+    else if (is_joining(pool, group.pod))
+      ++seen.joining;
     else if (replica != pool.replicas.end())
-      seen.pods.push_back(observe(group, replica->second));
+      seen.pods.push_back(observe(pool, group, replica->second));
   }
+  observe_exchange(pool, seen);
   if (seen.pods.size() < seen.replicas) seen.unlisted = pool.unknown.count(gateway_, pool.groups);
   seen.budgets = budgets_of(*pool.pods, *budgets_);
   return seen;
