@@ -33,6 +33,12 @@ std::optional<api::ApiError> fault_of(const api::InferenceRequest& request, std:
                          fmt::format("The model `{}` does not exist.", request.model.substr(0, 200)), "model"};
   if (request.choices != 1)
     return api::ApiError{400, "invalid_request_error", {}, "n: must be 1, this engine gives one answer", "n"};
+  if (request.size.choices != 1)
+    return api::ApiError{
+        400, "invalid_request_error", {}, "best_of: must be 1, this engine computes one answer", "best_of"};
+  if (request.size.prompts != 1)
+    return api::ApiError{
+        400, "invalid_request_error", {}, "prompt: must be one prompt, this engine gives one answer", "prompt"};
   if (request.max_tokens == 0U)
     return api::ApiError{400, "invalid_request_error", {}, "max_tokens: must be at least 1", "max_tokens"};
   return std::nullopt;
@@ -88,6 +94,8 @@ void EngineServer::answer_completion(net::Exchange& exchange, api::Endpoint endp
     exchange.write_raw("\xff\xfe{");
     return exchange.finish();
   }
+  if (const auto error = api::encoding_error(exchange.head().field("content-encoding")))
+    return refuse(exchange, *error);
   if (const auto read = reader_.read(endpoint, exchange.body(), request_); !read) {
     const std::string& where = read.error().where;
     return refuse(exchange, {400,

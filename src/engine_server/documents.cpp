@@ -75,9 +75,11 @@ void EngineServer::answer_document(net::Exchange& exchange) {
   const bool is_private = path == "/v1/models" || path.starts_with(kKvPath) || is_control;
   if (!is_private && !is_sleep_mode && path != "/health" && path != "/metrics" && path != "/version" &&
       path != "/penstock/v1/info")
-    return refuse(
-        exchange,
-        {404, "invalid_request_error", "not_found", fmt::format("there is nothing at {}", path.substr(0, 200)), {}});
+    return refuse(exchange, {404,
+                             "invalid_request_error",
+                             "not_found",
+                             fmt::format("the path {} does not exist", path.substr(0, 200)),
+                             {}});
   if (is_control ? method != "POST" : method != "GET" && method != "HEAD")
     return refuse(exchange,
                   {405, "invalid_request_error", "method_not_allowed", is_control ? "use POST" : "use GET", {}});
