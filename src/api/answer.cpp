@@ -1,11 +1,11 @@
 // The fields and their order match the responses of vLLM and OpenAI.
 #include "api/answer.h"
 
-#include <algorithm>
 #include <charconv>
 #include <utility>
 
 #include "api/json_text.h"
+#include "core/equal_fold.h"
 
 namespace penstock::api {
 namespace {
@@ -74,11 +74,7 @@ std::string error_body(const ApiError& error) {
 
 std::optional<ApiError> encoding_error(std::string_view content_encoding) {
   constexpr std::size_t kShownBytes = 40;
-  constexpr std::string_view kIdentity = "identity";
-  const auto same = [](char a, char b) { return (a >= 'A' && a <= 'Z' ? a - 'A' + 'a' : a) == b; };
-  if (std::equal(content_encoding.begin(), content_encoding.end(), kIdentity.begin(), kIdentity.end(), same) ||
-      content_encoding.empty())
-    return std::nullopt;
+  if (content_encoding.empty() || core::equal_fold(content_encoding, "identity")) return std::nullopt;
   std::string message = "Content-Encoding ";
   message.append(content_encoding.substr(0, kShownBytes)).append(" is not supported; send the body uncompressed");
   return ApiError{415, "invalid_request_error", "unsupported_content_encoding", std::move(message), {}};

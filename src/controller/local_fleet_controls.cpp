@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "controller/local_fleet.h"
+#include "controller/role_requests.h"
 #include "net/address.h"
 #include "net/fetch.h"
 
@@ -26,7 +27,7 @@ std::optional<Control> control_for(actuation::Stage stage, bool asleep, std::str
     return Control{"/sleep?level=1&mode=wait", {}, "could not be put to sleep"};
   if (stage == actuation::Stage::kWaking && asleep) return Control{"/wake_up", {}, "could not be woken up"};
   if (stage == actuation::Stage::kSwitching && role != pool_role)
-    return Control{"/pd_role_switch", fmt::format(R"({{"new_role":"{}"}})", pool_role), "could not change its role"};
+    return Control{kRoleChangePath, role_change_body(pool_role), "could not change its role"};
   return std::nullopt;
 }
 

@@ -46,10 +46,7 @@ const char* stage_of(const ScaledPool& pool, const connect::PodState& pod) {
 
 bool is_joining(const ScaledPool& pool, const connect::PodState& pod) {
   if (pool.sets == nullptr || !pod.has_moved || pod.is_terminating || pod.has_ended) return false;
-  const auto& sets = pool.sets->all();
-  const bool is_counted =
-      std::any_of(sets.begin(), sets.end(), [&](const auto& each) { return each.second.uid == pod.controller_uid; });
-  if (!is_counted) return true;
+  if (!is_counted(pool.sets->all(), pod)) return true;
   const auto active = std::count_if(pool.groups.begin(), pool.groups.end(), [](const auto& each) {
     return !each.second.pod.is_terminating && !each.second.pod.has_ended;
   });

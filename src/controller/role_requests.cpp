@@ -25,6 +25,8 @@ RoleChange role_change_of(telemetry::EngineKind kind) {
   }
 }
 
+std::string role_change_body(std::string_view role) { return fmt::format(R"({{"new_role":"{}"}})", role); }
+
 bool RoleRequests::begins(const std::string& pod, const connect::RequestedRole& role) {
   // An engine that is forgotten is asked again, which changes nothing.
   if (pods_.size() >= kRolePodsMax) std::erase_if(pods_, [](const auto& each) { return !each.second.is_in_flight; });
@@ -45,11 +47,11 @@ void RoleRequests::request(const std::string& pod, const std::string& url, telem
   const auto address = net::Address::parse(parsed->host, parsed->port);
   if (!address) return;
   const auto credentials = credentials_ ? credentials_(url) : nullptr;
-  net::FetchRequest request = net::request_to(*parsed, *address, "/pd_role_switch", kRoleTimeout);
+  net::FetchRequest request = net::request_to(*parsed, *address, kRoleChangePath, kRoleTimeout);
   request.method = "POST";
   if (credentials) request.field_lines = credentials->fields;
   request.fields.push_back({"Content-Type", "application/json"});
-  request.body = fmt::format(R"({{"new_role":"{}"}})", role.role);
+  request.body = role_change_body(role.role);
   asked.is_in_flight = true;
   net::fetch(client_, std::move(request),
              [this, pod, role, done = std::move(done)](const core::Result<net::FetchAnswer>& answer) {

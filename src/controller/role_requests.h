@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "connect/kubernetes/pods.h"
 #include "core/time.h"
@@ -24,6 +25,8 @@ enum class RoleChange : std::uint8_t {
   kByLabels,  // Gateways decide which engine prefills, as with vLLM's NIXL connector.
 };
 [[nodiscard]] RoleChange role_change_of(telemetry::EngineKind kind);
+inline constexpr const char* kRoleChangePath = "/pd_role_switch";
+[[nodiscard]] std::string role_change_body(std::string_view role);
 
 // Pods are named by their UIDs. Lives on one loop.
 class RoleRequests {

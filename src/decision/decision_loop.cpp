@@ -72,13 +72,14 @@ Tick DecisionLoop::tick(const signals::Observation& observation, const SetTarget
     }
     pool.asleep = decision.pools[index].asleep = asleep_within(bounds, pool.target, pool.asleep);
     PoolState& state = pools_[index];
-    if (is_change(state, pool)) {
+    const bool changes = is_change(state, pool);
+    if (changes) {
       const int direction = pool.target > pool.current ? 1 : -1;
       if (state.direction == -direction) ++direction_changes_;
       state.direction = direction;
       ++changes_;
     }
-    record(tick, observation, index, pool);
+    record(tick, observation, index, pool, changes);
   }
   return tick;
 }
@@ -103,14 +104,13 @@ Tick DecisionLoop::hold_all(const signals::Observation& observation, Reason reas
   totals_.count(observation, tick.decision);
   pools_.resize(tick.decision.pools.size());
   for (std::size_t index = 0; index < pools_.size(); ++index)
-    record(tick, observation, index, tick.decision.pools[index]);
+    record(tick, observation, index, tick.decision.pools[index], false);
   return tick;
 }
 
 void DecisionLoop::record(Tick& tick, const signals::Observation& observation, std::size_t index,
-                          const PoolDecision& pool) {
+                          const PoolDecision& pool, bool changes) {
   PoolState& state = pools_[index];
-  const bool changes = is_change(state, pool);
   state.seen_target = pool.current;
   const LastDecision last{pool.reason, pool.limited_by, tick.decision.cause, pool.next_phase_target,
                           pool.asleep, pool.target};

@@ -107,7 +107,8 @@ class DecisionLoop {
                               std::string because);
   // Whether the decision changes the target, and is not the one of the last tick once more.
   [[nodiscard]] static bool is_change(const PoolState& state, const PoolDecision& pool);
-  void record(Tick& tick, const signals::Observation& observation, std::size_t index, const PoolDecision& pool);
+  void record(Tick& tick, const signals::Observation& observation, std::size_t index, const PoolDecision& pool,
+              bool changes);
 
   Policy* policy_;
   DecisionTotals totals_;

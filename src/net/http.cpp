@@ -11,7 +11,6 @@ namespace penstock::net {
 
 namespace {
 
-constexpr char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c; }
 constexpr bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 constexpr bool is_blank(char c) { return c == ' ' || c == '\t'; }
 
@@ -246,17 +245,6 @@ std::string_view local_target(std::string_view target) {
 }
 
 }  // namespace
-
-bool equal_fold(const char* left, const char* right, std::size_t size) {
-  constexpr std::size_t kWord = sizeof(std::uint64_t);
-  if (size < kWord) return std::equal(left, left + size, right, [](char l, char r) { return lower(l) == lower(r); });
-  const auto same_at = [&](std::size_t at) {
-    return core::lower_case(core::load_word(left + at)) == core::lower_case(core::load_word(right + at));
-  };
-  for (std::size_t at = 0; at + kWord < size; at += kWord)
-    if (!same_at(at)) return false;
-  return same_at(size - kWord);
-}
 
 std::string_view MessageHead::field(std::string_view name) const {
   for (const Field& field : fields)

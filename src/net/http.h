@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "core/equal_fold.h"
+
 namespace penstock::net {
 
 struct Field {
@@ -84,11 +86,7 @@ class ChunkReader {
 
 [[nodiscard]] bool is_token(std::string_view text);        // RFC 9110, 5.6.2: the form of methods and field names.
 [[nodiscard]] std::string_view reason_phrase(int status);  // For example "Not Found"; "" for unknown statuses.
-// Compares bytes of the same number as ASCII text, ignoring case.
-[[nodiscard]] bool equal_fold(const char* left, const char* right, std::size_t size);
-[[nodiscard]] inline bool equal_fold(std::string_view left, std::string_view right) {
-  return left.size() == right.size() && equal_fold(left.data(), right.data(), left.size());
-}
+using core::equal_fold;
 // Appends nothing for an empty payload, because an empty chunk ends the body.
 void append_chunk(std::string& out, std::string_view payload);
 inline constexpr std::string_view kLastChunk = "0\r\n\r\n";

@@ -3,15 +3,10 @@
 #include <algorithm>
 #include <optional>
 
+#include "core/equal_fold.h"
+
 namespace penstock::telemetry {
 namespace {
-
-char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c; }
-
-bool same(std::string_view text, std::string_view in_lower_case) {
-  return std::equal(text.begin(), text.end(), in_lower_case.begin(), in_lower_case.end(),
-                    [](char a, char b) { return lower(a) == b; });
-}
 
 std::string_view trimmed(std::string_view text) {
   const std::size_t from = text.find_first_not_of(" \t");
@@ -56,21 +51,21 @@ struct MediaRange {
       const std::string_view name = take_part(value, '=');
       value = trimmed(value);
       if (value.size() >= 2 && value.front() == '"' && value.back() == '"') value = value.substr(1, value.size() - 2);
-      if (same(name, "q")) weight = parse_weight(value);
-      if (same(name, "proto")) proto = value;
-      if (same(name, "encoding")) encoding = value;
-      if (same(name, "version")) version = value;
+      if (core::equal_fold(name, "q")) weight = parse_weight(value);
+      if (core::equal_fold(name, "proto")) proto = value;
+      if (core::equal_fold(name, "encoding")) encoding = value;
+      if (core::equal_fold(name, "version")) version = value;
     }
   }
 
   [[nodiscard]] bool is_protobuf() const {
-    return same(type, "application/vnd.google.protobuf") && proto == "io.prometheus.client.MetricFamily" &&
-           same(encoding, "delimited");
+    return core::equal_fold(type, "application/vnd.google.protobuf") && proto == "io.prometheus.client.MetricFamily" &&
+           core::equal_fold(encoding, "delimited");
   }
   // How exactly the range names the text format; 0: it does not.
   [[nodiscard]] int names_text() const {
-    if (same(type, "text/plain")) return version.empty() ? 3 : version == "0.0.4" ? 4 : 0;
-    if (same(type, "text/*")) return 2;
+    if (core::equal_fold(type, "text/plain")) return version.empty() ? 3 : version == "0.0.4" ? 4 : 0;
+    if (core::equal_fold(type, "text/*")) return 2;
     return type == "*/*" ? 1 : 0;
   }
 };

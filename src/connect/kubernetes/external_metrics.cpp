@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <tuple>
 
 #include "connect/kubernetes/json_values.h"
+#include "core/equal_fold.h"
 
 namespace penstock::connect {
 namespace {
@@ -93,11 +93,6 @@ std::optional<std::vector<std::string>> read_names(const Json& data, const char*
     names.push_back(each.get<std::string>());
   }
   return names;
-}
-
-bool is_same_field(std::string_view a, std::string_view b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
 }
 
 // Splits "…/namespaces/NAMESPACE/METRIC".
@@ -202,7 +197,7 @@ ExternalMetrics::Caller ExternalMetrics::caller_of(const net::RequestHead& head)
     if (caller.user.empty()) caller.user = head.field(name);
   for (const net::Field& field : head.fields)
     for (const std::string& name : proxy_.group_fields)
-      if (is_same_field(field.name, name)) caller.groups.emplace_back(field.value);
+      if (core::equal_fold(field.name, name)) caller.groups.emplace_back(field.value);
   std::sort(caller.groups.begin(), caller.groups.end());
   return caller;
 }
