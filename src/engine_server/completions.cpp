@@ -27,18 +27,17 @@ std::int8_t priority_of(const api::InferenceRequest& request) {
   return static_cast<std::int8_t>(-std::clamp(request.priority.value_or(0), -127, 127));
 }
 
-api::ApiError wrong_parameter(const std::string& name, const std::string& what) {
-  return {400, "invalid_request_error", {}, name.empty() ? what : name + ": " + what, name};
-}
-
 std::optional<api::ApiError> fault_of(const api::InferenceRequest& request, std::string_view model) {
   if (!request.model.empty() && request.model != model)
     return api::ApiError{404, "invalid_request_error", "model_not_found",
                          fmt::format("The model `{}` does not exist.", request.model.substr(0, 200)), "model"};
-  if (request.choices != 1) return wrong_parameter("n", "must be 1, this engine gives one answer");
-  if (request.size.choices != 1) return wrong_parameter("best_of", "must be 1, this engine computes one answer");
-  if (request.size.prompts != 1) return wrong_parameter("prompt", "must be one prompt, this engine gives one answer");
-  if (request.max_tokens == 0U) return wrong_parameter("max_tokens", "must be at least 1");
+  const auto invalid = [](const char* param, const char* what) {
+    return api::ApiError{400, "invalid_request_error", {}, fmt::format("{}: {}", param, what), param};
+  };
+  if (request.choices != 1) return invalid("n", "must be 1, this engine gives one answer");
+  if (request.size.choices != 1) return invalid("best_of", "must be 1, this engine computes one answer");
+  if (request.size.prompts != 1) return invalid("prompt", "must be one prompt, this engine gives one answer");
+  if (request.max_tokens == 0U) return invalid("max_tokens", "must be at least 1");
   return std::nullopt;
 }
 
@@ -94,8 +93,14 @@ void EngineServer::answer_completion(net::Exchange& exchange, api::Endpoint endp
   }
   if (const auto error = api::encoding_error(exchange.head().field("content-encoding")))
     return refuse(exchange, *error);
-  if (const auto read = reader_.read(endpoint, exchange.body(), request_); !read)
-    return refuse(exchange, wrong_parameter(read.error().where, read.error().what));
+  if (const auto read = reader_.read(endpoint, exchange.body(), request_); !read) {
+    const std::string& where = read.error().where;
+    return refuse(exchange, {400,
+                             "invalid_request_error",
+                             {},
+                             where.empty() ? read.error().what : where + ": " + read.error().what,
+                             where});
+  }
   if (auto fault = fault_of(request_, options_.model_name)) return refuse(exchange, *fault);
   api::KvTransfer transfer;
   if (!request_.kv_transfer_params.empty()) {
