@@ -22,9 +22,13 @@ void evaluate(SizingChoice& choice, const engine::RooflineSpec& spec, const Sizi
     choice.verdict = Verdict::kWeightsDoNotFit;
     return;
   }
-  choice.concurrency =
-      engine::kv_layout(spec, settings.block_tokens)
-          .concurrency(choice.memory.kv_gib * kGibBytes, request.longest_request, request.max_batched_tokens);
+  const engine::KvLayout layout = engine::kv_layout(spec, settings.block_tokens);
+  const auto held = [&](std::uint64_t tokens) {
+    return layout.concurrency(choice.memory.kv_gib * kGibBytes, tokens, request.max_batched_tokens);
+  };
+  const double mean_tokens = request.traffic.input_tokens + request.traffic.output_tokens;
+  choice.concurrency = held(request.longest_request);
+  choice.requests_at_once = held(static_cast<std::uint64_t>(std::llround(mean_tokens)));
   if (choice.concurrency < 1.0 || choice.memory.tokens < 1.0) {
     choice.verdict = Verdict::kKvCacheTooSmall;
     return;
@@ -98,11 +102,11 @@ void add_whole(SizingAdvice& advice, const SizingRequest& request) {
 }
 
 // The choice of that kind which serves with the least of a GPU; of several, the one with the fewest replicas.
-std::optional<std::size_t> least_of(const SizingAdvice& advice, Placement placement) {
+std::optional<std::size_t> least_of(const SizingAdvice& advice, Placement placement, bool needs_batch) {
   std::optional<std::size_t> least;
   for (std::size_t i = 0; i < advice.choices.size(); ++i) {
     const SizingChoice& choice = advice.choices[i];
-    if (choice.placement != placement || !choice.serves()) continue;
+    if (choice.placement != placement || !choice.serves() || (needs_batch && !choice.holds_batch())) continue;
     if (!least) {
       least = i;
       continue;
@@ -116,16 +120,17 @@ std::optional<std::size_t> least_of(const SizingAdvice& advice, Placement placem
   return least;
 }
 
-void choose(SizingAdvice& advice) {
-  const auto whole = least_of(advice, Placement::kWholeGpus);
-  const auto slice = least_of(advice, Placement::kMig), shared = least_of(advice, Placement::kMps);
-  const auto needs_less = [&](const std::optional<std::size_t>& part) {
-    return part && (!whole || advice.choices[*part].gpus_used < advice.choices[*whole].gpus_used - kSame);
+void choose(SizingAdvice& advice, bool needs_batch) {
+  const auto whole = least_of(advice, Placement::kWholeGpus, needs_batch);
+  const auto slice = least_of(advice, Placement::kMig, needs_batch);
+  const auto shared = least_of(advice, Placement::kMps, needs_batch);
+  const auto is_less = [&](const std::optional<std::size_t>& part, const std::optional<std::size_t>& other) {
+    return part && (!other || advice.choices[*part].gpus_used < advice.choices[*other].gpus_used - kSame);
   };
-  if (needs_less(slice)) {
+  if (is_less(slice, whole)) {
     advice.best = slice;
     advice.reason = SizingReason::kSliceSuffices;
-  } else if (!slice && needs_less(shared)) {
+  } else if (!slice && is_less(shared, whole)) {
     advice.best = shared;
     advice.reason = SizingReason::kNoMig;
   } else if (whole) {
@@ -137,6 +142,7 @@ void choose(SizingAdvice& advice) {
                     : excluded      ? SizingReason::kIsolation
                                     : SizingReason::kNeedsGpus;
   }
+  if (advice.best && is_less(shared, advice.best)) advice.cheaper_mps = shared;
 }
 
 }  // namespace
@@ -172,7 +178,8 @@ SizingAdvice advise(const SizingRequest& request) {
   add_instances(advice, request);
   add_shared(advice, request);
   add_whole(advice, request);
-  choose(advice);
+  choose(advice, true);
+  if (!advice.best) choose(advice, false);
   return advice;
 }
 

@@ -46,6 +46,9 @@ enum class Verdict : std::uint8_t {
 // Returns "serves", "weights_do_not_fit", "kv_cache_too_small", "misses_slo" or "not_isolated".
 [[nodiscard]] const char* to_string(Verdict verdict);
 
+// With fewer requests at once, each iteration reads all weights for little, and one longer request stops the others.
+inline constexpr double kBatchRequestsMin = 4.0;
+
 // One way to run a replica.
 struct SizingChoice {
   Placement placement = Placement::kWholeGpus;
@@ -57,6 +60,7 @@ struct SizingChoice {
   double memory_utilization = 0.0;  // For the engine, of the memory that it sees.
   engine::KvMemory memory;          // Of one GPU or instance.
   double concurrency = 0.0;         // Requests of the greatest length that the KV cache holds.
+  double requests_at_once = 0.0;    // Requests of mean length that it holds.
   Verdict verdict = Verdict::kServes;
   // If it serves: what one replica serves within the SLO, the replicas that the load needs, and how much of their
   // capacity it uses.
@@ -67,6 +71,8 @@ struct SizingChoice {
   std::uint32_t gpus_occupied = 0;  // Whole GPUs, if nothing else runs on them.
 
   [[nodiscard]] bool serves() const { return verdict == Verdict::kServes; }
+  // Whether the KV cache holds enough requests for a batch.
+  [[nodiscard]] bool holds_batch() const { return requests_at_once >= kBatchRequestsMin; }
 };
 
 // Why the best choice is the best one.
@@ -83,8 +89,9 @@ enum class SizingReason : std::uint8_t {
 
 struct SizingAdvice {
   ModelClass model_class = ModelClass::kSmall;
-  std::vector<SizingChoice> choices;  // MIG from small to large, MPS by processes, whole GPUs by their number.
-  std::optional<std::size_t> best;    // Empty: nothing serves.
+  std::vector<SizingChoice> choices;       // MIG from small to large, MPS by processes, whole GPUs by their number.
+  std::optional<std::size_t> best;         // Empty: nothing serves.
+  std::optional<std::size_t> cheaper_mps;  // Needs less of a GPU than the best one, which is preferred.
   SizingReason reason = SizingReason::kNothingServes;
 };
 
@@ -92,7 +99,8 @@ inline constexpr std::uint32_t kMpsProcessesMax = 4;
 
 // Compares the choices of each kind that serve the load with the least of a GPU. A MIG instance is the best one where
 // it needs less than whole GPUs, which have the largest batches. MPS is only where no instance serves, because its
-// engines slow each other down and a fault of one ends all. Whole GPUs are tried up to those of a node, eight at most,
+// engines slow each other down and a fault of one ends all. Choices whose KV cache holds fewer than kBatchRequestsMin
+// requests are considered only if no other one serves. Whole GPUs are tried up to those of a node, eight at most,
 // where the heads of the model can be divided among them. Cost: a dozen calls of token_capacity().
 [[nodiscard]] SizingAdvice advise(const SizingRequest& request);
 

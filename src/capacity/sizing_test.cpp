@@ -142,6 +142,40 @@ TEST(Sizing, MpsIsAdvisedWhereThereIsNoMigUnlessEnginesMustBeIsolated) {
   EXPECT_EQ(isolated.choices[*shared.best].verdict, Verdict::kNotIsolated);
 }
 
+// 3 engines by MPS on an H100 have 57,060 KV tokens each and need a third of it, less than an instance of half a GPU.
+TEST(Sizing, MpsThatNeedsLessThanTheAdvisedInstanceIsNamed) {
+  SizingRequest request = request_for("llama-3.1-8b", "h100", engine::Precision::kBf16, 1.0);
+  const SizingAdvice advice = advise(request);
+  ASSERT_TRUE(advice.cheaper_mps);
+  EXPECT_EQ(advice.choices[*advice.cheaper_mps].placement, Placement::kMps);
+  EXPECT_LT(advice.choices[*advice.cheaper_mps].gpus_used, advice.choices[*advice.best].gpus_used);
+  request.isolated = true;
+  EXPECT_FALSE(advise(request).cheaper_mps);
+  request = request_for("llama-3.1-8b", "l40s", engine::Precision::kFp8, 0.2);
+  EXPECT_FALSE(advise(request).cheaper_mps) << "MPS is the best one";
+}
+
+// A 1g.20gb instance has 13,010 KV tokens beside the weights.
+TEST(Sizing, AChoiceWithoutRoomForABatchIsTheLastResort) {
+  SizingRequest request = request_for("llama-3.1-8b", "h100", engine::Precision::kBf16, 0.01);
+  const SizingAdvice small = advise(request);
+  EXPECT_EQ(small.choices[*small.best].mig_profile, "1g.20gb") << "it holds 7 requests of 1,700 tokens";
+  request.traffic.input_tokens = 4000.0;
+  request.longest_request = 4200;
+  const SizingAdvice large = advise(request);
+  const SizingChoice& instance = choice_named(large, "1g.20gb");
+  EXPECT_TRUE(instance.serves());
+  EXPECT_FALSE(instance.holds_batch());
+  EXPECT_NEAR(instance.requests_at_once, instance.memory.tokens / 4200.0, 0.05);
+  EXPECT_NE(large.choices[*large.best].mig_profile, "1g.20gb");
+  request.traffic.input_tokens = 2'000'000.0;
+  request.longest_request = 2'000'200;
+  request.slo.ttft = request.slo.itl = std::chrono::hours{1};
+  const SizingAdvice resort = advise(request);
+  ASSERT_TRUE(resort.best) << "eight GPUs hold 4.5 million tokens";
+  EXPECT_FALSE(resort.choices[*resort.best].holds_batch());
+}
+
 TEST(Sizing, AChoiceMustHoldTheLongestRequestAndKeepTheSlo) {
   SizingRequest request = request_for("llama-3.1-8b", "h100", engine::Precision::kBf16, 1.0);
   request.longest_request = 200'000;

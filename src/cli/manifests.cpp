@@ -216,6 +216,23 @@ std::vector<std::string_view> other_flags(std::string_view program) {
   return flags;
 }
 
+constexpr std::array<std::string_view, 4> kPrograms = {"gateway", "planner", "engines", "autoscalers"};
+
+bool is_program(const std::string& word) {
+  return std::find(kPrograms.begin(), kPrograms.end(), word) != kPrograms.end();
+}
+
+// The help of one program lists its flags only.
+void keep_flags_of(const Arguments& arguments, Usage& usage) {
+  constexpr std::array<std::string_view, 2> kHelp = {"--help", "-h"};
+  const auto program = std::find_if(arguments.begin(), arguments.end(), is_program);
+  const auto help = std::find_first_of(arguments.begin(), arguments.end(), kHelp.begin(), kHelp.end());
+  if (program == arguments.end() || help == arguments.end()) return;
+  const std::vector<std::string_view> others = other_flags(*program);
+  std::erase_if(usage.flags,
+                [&](const Flag& flag) { return std::find(others.begin(), others.end(), flag.name) != others.end(); });
+}
+
 // Reports a flag that Kubernetes would refuse, or that is of another program.
 options::Problems check_flags(const ManifestOptions& flags, const Parsed& parsed, std::string_view program) {
   options::Problems problems;
@@ -411,12 +428,14 @@ std::string autoscalers_text(const ManifestOptions& flags, const configuration::
 int write_manifests(const Arguments& arguments) {
   ManifestOptions flags;
   const options::Table own = manifests_table(flags);
-  const auto parsed = parse_arguments(manifests_usage(own), arguments);
+  Usage usage = manifests_usage(own);
+  keep_flags_of(arguments, usage);
+  const auto parsed = parse_arguments(usage, arguments);
   if (!parsed) return parsed.error();
   if (const auto read = read_flags(own, *parsed); !read) return read.error();
   const std::vector<std::string>& words = parsed->operands;
   const std::string& kind = words[0];
-  if (kind != "gateway" && kind != "planner" && kind != "engines" && kind != "autoscalers")
+  if (!is_program(kind))
     return report_error(
         {core::ErrorCode::kInvalidInput,
          {},

@@ -90,7 +90,8 @@ Usage size_usage(const options::Table& table) {
       "whole GPUs with tensor parallelism. Shows what fits, what one replica serves within the SLO, how many replicas "
       "the\n"
       "load needs, and which way needs the least of a GPU; and settings of the engine that this or measurements "
-      "suggest.";
+      "suggest.\n"
+      "MPS is advised only where no MIG instance serves the load, because its engines slow each other down.";
   usage.flags = flags_of(table);
   usage.notes =
       "Examples:\n"
@@ -102,6 +103,7 @@ Usage size_usage(const options::Table& table) {
 
 core::Result<capacity::SizingRequest> make_sizing(const SizeOptions& made) {
   if (made.cached >= 1.0) return core::invalid_input("--cached", "must be below 1", "one token at least is computed");
+  if (made.rate <= 0.0) return core::invalid_input("--rate", "must be above 0");
   if (made.utilisation <= 0.0) return core::invalid_input("--utilisation", "must be above 0");
   if (made.engine.empty()) return core::invalid_input("--engine", "is missing", "write roofline:MODEL,GPU");
   if (!std::string_view{made.engine}.starts_with(kRooflinePrefix))

@@ -98,12 +98,15 @@ std::string head_text(const SizingRequest& request, const SizingAdvice& advice) 
 std::string choices_table(const SizingRequest& request, const SizingAdvice& advice) {
   std::vector<std::vector<std::string>> rows{{report::printable(request.engine.gpu->name), "memory", "compute",
                                               "bandwidth", "KV tokens", "requests/s", "replicas", "GPUs"}};
-  std::string refused;
+  std::string refused, small;
   for (const SizingChoice& choice : advice.choices) {
     if (!choice.serves()) {
       refused += fmt::format("  {}: {}\n", name_of_choice(choice), verdict_text(choice, request));
       continue;
     }
+    if (!choice.holds_batch())
+      small += fmt::format("  {}: the KV cache holds {:.1f} requests of mean length\n", name_of_choice(choice),
+                           choice.requests_at_once);
     const double memory_gib = choice.memory.total_gib * choice.tensor_parallel /
                               (choice.placement == Placement::kMps ? choice.replicas_per_gpu : 1);
     rows.push_back({name_of_choice(choice), fmt::format("{:.1f} GiB", memory_gib),
@@ -118,24 +121,29 @@ std::string choices_table(const SizingRequest& request, const SizingAdvice& advi
                                "Memory, compute, bandwidth (of one GPU), KV tokens and requests/s are those "
                                "of one replica.\n"
                          : std::string{};
+  if (!small.empty())
+    text += fmt::format("\nHolds fewer than {:.0f} requests at once, advised only if nothing else serves\n{}",
+                        capacity::kBatchRequestsMin, small);
   if (!refused.empty()) text += "\nDoes not serve\n" + refused;
   return text;
 }
 
-std::string reason_text(const SizingRequest& request, const SizingAdvice& advice) {
+std::string why_best(const SizingRequest& request, const SizingAdvice& advice) {
   const auto uses = [](const SizingChoice& best) { return fmt::format("{:.2f} GPUs", best.gpus_used); };
   switch (advice.reason) {
     case SizingReason::kSliceSuffices:
       return "A MIG instance has memory, bandwidth and compute of its own, and the load needs less of a GPU with it "
              "than with whole GPUs.";
     case SizingReason::kNoMig:
-      return "No MIG profile serves the load, and engines that share a GPU by MPS need less of it than whole GPUs.";
+      return "No MIG profile serves the load with a batch of requests, and engines that share a GPU by MPS need less "
+             "of it than whole GPUs.";
     case SizingReason::kFillsGpus:
       return fmt::format(
-          "The load uses {}, and no part of a GPU does with less. A whole GPU has the largest batches and the most "
-          "tokens per second for one model.",
-          uses(advice.choices[*advice.best]));
-    case SizingReason::kNeedsGpus: return "No part of a GPU holds the model and its KV cache within the SLO.";
+          "The load uses {}, and no {} does with less. A whole GPU has the largest batches and the most tokens per "
+          "second for one model.",
+          uses(advice.choices[*advice.best]), advice.cheaper_mps ? "MIG instance" : "part of a GPU");
+    case SizingReason::kNeedsGpus:
+      return "No part of a GPU holds the model and the KV cache of a batch of requests within the SLO.";
     case SizingReason::kIsolation:
       return "Only MPS would serve the load on a part of a GPU, and it does not isolate engines from each other.";
     case SizingReason::kNothingServes:
@@ -145,6 +153,16 @@ std::string reason_text(const SizingRequest& request, const SizingAdvice& advice
           report::printable(request.engine.model->name));
   }
   return {};
+}
+
+std::string reason_text(const SizingRequest& request, const SizingAdvice& advice) {
+  std::string text = why_best(request, advice);
+  if (!advice.cheaper_mps) return text;
+  const SizingChoice& cheaper = advice.choices[*advice.cheaper_mps];
+  return text + fmt::format(
+                    " {} would need {:.2f} GPUs. It is advised only where no MIG instance serves the load, because its "
+                    "engines slow each other down and a fault of one ends all.",
+                    name_of_choice(cheaper), cheaper.gpus_used);
 }
 
 std::string hint_text(const SizingChoice& best, const SizingAdvice& advice) {
@@ -202,6 +220,7 @@ nlohmann::ordered_json json_of_choice(const SizingChoice& choice) {
   if (choice.replicas == 0) return made;
   made["kv_cache_tokens"] = std::floor(choice.memory.tokens);
   made["longest_requests_at_once"] = choice.concurrency;
+  made["mean_requests_at_once"] = choice.requests_at_once;
   made["requests_per_s"] = choice.requests_per_s;
   made["replicas"] = choice.replicas;
   made["utilisation"] = choice.utilisation;

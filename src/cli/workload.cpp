@@ -19,19 +19,22 @@ namespace penstock::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
+using workload::Statistics;
 
 struct Described {
   std::string name;   // As given by the user.
   std::string title;  // Short name.
   std::string format;
   workload::ReadReport report;
-  workload::Statistics statistics;
+  Statistics statistics;
 };
 
 Usage workload_usage(const options::Table& table) {
   Usage usage;
   usage.command = "workload";
-  usage.summary = "Reads traces and prints what decides how hard they are to serve.";
+  usage.summary =
+      "Reads traces and prints what decides how hard they are to serve. A TRACE of - is standard input. Rates are\n"
+      "those over the duration, which begins at time 0 of the trace and ends with the last arrival.";
   usage.operand = "TRACE";
   usage.many_operands = true;
   usage.flags = flags_of(table);
@@ -58,21 +61,26 @@ std::vector<Row> rows() {
   using report::format_count;
   using report::format_quantity;
   using report::format_share;
+  // All requests at one time have no rate.
+  const auto rate = [](double Statistics::*per_s) {
+    return [per_s](const Described& d) {
+      return d.statistics.span > core::Duration{} ? format_quantity(d.statistics.*per_s) : std::string{"–"};
+    };
+  };
   return {
       {"", [](const Described& d) { return d.title; }},
       {"format", [](const Described& d) { return d.format; }},
       {"requests", [](const Described& d) { return format_count(d.statistics.requests); }},
       {"duration", [](const Described& d) { return report::format_seconds(core::to_seconds(d.statistics.span)); }},
-      {"requests per second", [](const Described& d) { return format_quantity(d.statistics.requests_per_s); }},
+      {"requests per second", rate(&Statistics::requests_per_s)},
       {"coefficient of variation of inter-arrival times",
        [](const Described& d) { return format_quantity(d.statistics.gap_cv); }},
       {"peak-to-mean ratio (10 s)", [](const Described& d) { return format_quantity(d.statistics.peak_10s); }},
       {"peak-to-mean ratio (1 min)", [](const Described& d) { return format_quantity(d.statistics.peak_60s); }},
       {"prompt tokens p50/p95/p99/max", [](const Described& d) { return lengths(d.statistics.input_tokens); }},
       {"output tokens p50/p95/p99/max", [](const Described& d) { return lengths(d.statistics.output_tokens); }},
-      {"prompt tokens per second", [](const Described& d) { return format_quantity(d.statistics.input_tokens_per_s); }},
-      {"output tokens per second",
-       [](const Described& d) { return format_quantity(d.statistics.output_tokens_per_s); }},
+      {"prompt tokens per second", rate(&Statistics::input_tokens_per_s)},
+      {"output tokens per second", rate(&Statistics::output_tokens_per_s)},
       {"prefix reuse (prompt tokens)", [](const Described& d) { return format_share(d.statistics.prefix_reuse); }},
       {"tenants", [](const Described& d) { return format_count(d.statistics.tenants); }},
       {"share of the largest tenant", [](const Described& d) { return format_share(d.statistics.largest_tenant); }},
@@ -100,19 +108,20 @@ Json summary(const core::Summary& s) {
 }
 
 Json document(const Described& d) {
-  const workload::Statistics& s = d.statistics;
+  const Statistics& s = d.statistics;
+  const auto rate = [&](double per_s) { return s.span > core::Duration{} ? Json(per_s) : Json(); };
   return {{"name", d.name},
           {"format", d.format},
           {"requests", s.requests},
           {"span_s", core::to_seconds(s.span)},
-          {"requests_per_s", s.requests_per_s},
+          {"requests_per_s", rate(s.requests_per_s)},
           {"gap_cv", s.gap_cv},
           {"peak_10s", s.peak_10s},
           {"peak_60s", s.peak_60s},
           {"input_tokens", summary(s.input_tokens)},
           {"output_tokens", summary(s.output_tokens)},
-          {"input_tokens_per_s", s.input_tokens_per_s},
-          {"output_tokens_per_s", s.output_tokens_per_s},
+          {"input_tokens_per_s", rate(s.input_tokens_per_s)},
+          {"output_tokens_per_s", rate(s.output_tokens_per_s)},
           {"prefix_reuse", s.prefix_reuse},
           {"tenants", s.tenants},
           {"largest_tenant", s.largest_tenant},

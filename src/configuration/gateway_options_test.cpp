@@ -95,6 +95,12 @@ TEST(GatewayOptions, TenantsTurnOffAnonymousRequests) {
   EXPECT_TRUE(loaded_gateway(tenants, {{"--anonymous", "true"}}).options.anonymous);
 }
 
+TEST(GatewayOptions, WordsOfAKeyInAnotherOrderLeadToTheKey) {
+  EXPECT_EQ(problems("gateway: {access_log: on}\nmodels: [{name: m, price_input: 1}]\n"),
+            "p.yaml:1:11: gateway.access_log: unknown key; did you mean log.access?\n"
+            "p.yaml:2:20: models[0].price_input: unknown key; did you mean input_price?\n");
+}
+
 TEST(GatewayOptions, ReportsAllFaultsOfAFileAtOnceWithTheirPlaces) {
   EXPECT_EQ(
       problems("gateway: {listn: x, retries: 11, admission: {kv_reject: 2}}\n"

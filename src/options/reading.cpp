@@ -186,9 +186,10 @@ class TableReader {
     if (const std::string_view now = table.new_name(section + key.text); !now.empty())
       return report(at, prefix + shown.substr(1, shown.size() - 2), error_of_former_name(now));
     hint = suggestion(key.text, keys_below(table, section, false));
-    // The user may have meant the key of another section.
+    // The user may have meant the key of another section, which may have words of this key in its path.
     for (const std::string_view each : table.keys())
-      if (hint.empty() && each.ends_with("." + key.text)) hint = fmt::format("did you mean {}?", each);
+      if (hint.empty() && (each.ends_with("." + key.text) || has_same_words(each, key.text)))
+        hint = fmt::format("did you mean {}?", each);
     report(at, prefix + shown.substr(1, shown.size() - 2), error_of("unknown key", std::move(hint)));
   }
 

@@ -117,13 +117,15 @@ TEST(Reading, AKeyMayBeAValueOrASection) {
 }
 
 TEST(Reading, ReportsEverythingThatIsWrongInTheOrderOfTheFileAndThenOfTheFlags) {
-  EXPECT_EQ(problems("wheels: [{spokes: 50}]\nbudgit: 3\nslo: {tfft: 1s}\nrays: 3\nshare: 1\n", {{"--budget", "x"}}),
+  EXPECT_EQ(problems("wheels: [{spokes: 50}]\nbudgit: 3\nslo: {tfft: 1s}\nrays: 3\nshare: 1\nshare_slo: 1\n",
+                     {{"--budget", "x"}}),
             "p.yaml:1:10: wheels[0]: needs the key name\n"
             "p.yaml:1:19: wheels[0].spokes: must be from 1 to 40, is '50'\n"
             "p.yaml:2:1: budgit: unknown key; did you mean budget?\n"
             "p.yaml:3:7: slo.tfft: unknown key; did you mean ttft?\n"
             "p.yaml:4:1: rays: was renamed; write spokes\n"
             "p.yaml:5:1: share: unknown key; did you mean slo.share?\n"
+            "p.yaml:6:1: share_slo: unknown key; did you mean slo.share?\n"
             "--budget: must be a whole number from 0 to 100, is 'x'\n");
 }
 

@@ -85,6 +85,17 @@ std::size_t distance(std::string_view a, std::string_view b) {
   return cost[a.size()][b.size()];
 }
 
+std::vector<std::string_view> sorted_words(std::string_view name) {
+  std::vector<std::string_view> words;
+  while (!name.empty()) {
+    const std::size_t end = std::min(name.find_first_of("._-"), name.size());
+    if (end > 0) words.push_back(name.substr(0, end));
+    name.remove_prefix(std::min(end + 1, name.size()));
+  }
+  std::sort(words.begin(), words.end());
+  return words;
+}
+
 }  // namespace
 
 core::Result<std::uint64_t> parse_count(std::string_view text, std::uint64_t low, std::uint64_t high) {
@@ -220,13 +231,15 @@ std::string format_bytes(double bytes) {
   return format_number(bytes / largest->factor) + std::string{largest->name};
 }
 
+bool has_same_words(std::string_view a, std::string_view b) { return sorted_words(a) == sorted_words(b); }
+
 std::string suggestion(std::string_view written, std::span<const std::string_view> names) {
   if (written.size() > kSuggestedMax) return {};
   std::string_view best;
   std::size_t least = std::max<std::size_t>(1, written.size() / 3) + 1;
   for (const std::string_view name : names) {
     if (name.size() > kSuggestedMax) continue;
-    const std::size_t edits = distance(written, name);
+    const std::size_t edits = has_same_words(written, name) ? 0 : distance(written, name);
     if (edits < least) {
       least = edits;
       best = name;

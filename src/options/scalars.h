@@ -50,7 +50,10 @@ struct CountRange {
 [[nodiscard]] std::string format_number(double number);
 [[nodiscard]] std::string format_bytes(double bytes);
 
-// Returns "did you mean max_replicas?" if one of the names is similar to what was written, else "".
+// Whether two names have the same words in any order, as log.access and access_log.
+[[nodiscard]] bool has_same_words(std::string_view a, std::string_view b);
+// Returns "did you mean max_replicas?" if one of the names has the same words or is similar to what was written, else
+// "".
 [[nodiscard]] std::string suggestion(std::string_view written, std::span<const std::string_view> names);
 // Returns "a, b or c".
 [[nodiscard]] std::string choices(std::span<const std::string_view> names);

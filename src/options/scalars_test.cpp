@@ -98,6 +98,7 @@ TEST(Suggestions, NameTheClosestWord) {
   constexpr std::array<std::string_view, 3> kNames = {"replicas", "max_replicas", "router"};
   EXPECT_EQ(suggestion("max_replica", kNames), "did you mean max_replicas?");
   EXPECT_EQ(suggestion("rotuer", kNames), "did you mean router?");
+  EXPECT_EQ(suggestion("replicas_max", kNames), "did you mean max_replicas?");
   EXPECT_EQ(suggestion("colour", kNames), "");
   EXPECT_EQ(suggestion(std::string(100'000, 'r'), kNames), "");
 }

@@ -149,7 +149,7 @@ core::Result<ReplaySetup> prepare_replay(configuration::Configuration configurat
   if (!workload) return tl::make_unexpected(workload.error());
   if (configuration.score_from > workload->span())
     return core::invalid_input(
-        "score_from",
+        "--score-from",
         fmt::format("no request arrives after {}", report::format_seconds(core::to_seconds(configuration.score_from))),
         fmt::format("the last one arrives at {}", report::format_seconds(core::to_seconds(workload->span()))));
   options->judged_from = core::kStart + configuration.score_from;

@@ -53,7 +53,8 @@ class MemorySource final : public ByteSource {
 }  // namespace
 
 core::Result<std::unique_ptr<ByteSource>> open_file(const std::string& path) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int descriptor =
+      path == "-" ? ::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0) : ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor < 0) return core::environment_error(path, fmt::format("cannot be opened: {}", reason_of(errno)));
   return std::make_unique<FileSource>(path, descriptor);
 }

@@ -25,7 +25,7 @@ class ByteSource {
   [[nodiscard]] virtual core::Result<std::size_t> read(std::span<std::uint8_t> buffer) = 0;
 };
 
-// An environment error names the path and the system's reason.
+// The path "-" is standard input. An environment error names the path and the system's reason.
 [[nodiscard]] core::Result<std::unique_ptr<ByteSource>> open_file(const std::string& path);
 
 // The bytes are not copied and must outlive the source.

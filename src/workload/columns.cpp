@@ -34,6 +34,8 @@ constexpr std::array<std::string_view, 10> kNoTime = {"end",     "completion", "
 constexpr std::array<std::string_view, 13> kNoCount = {
     "cost", "price", "id", "time", "date", "ms", "text", "rate", "cached", "status", "chars", "characters", "bytes"};
 
+constexpr Clue kTimes{kTimeWords, kNoTime};
+
 std::vector<std::string_view> split_words(std::string_view words) {
   std::vector<std::string_view> parts;
   while (!words.empty()) {
@@ -135,8 +137,12 @@ bool ColumnMapping::empty() const {
   return std::all_of(names_.begin(), names_.end(), [](const std::string& name) { return name.empty(); });
 }
 
+bool may_have_times(std::span<const std::string_view> header) {
+  return std::any_of(header.begin(), header.end(), [](std::string_view name) { return score(kTimes, name) > 0; });
+}
+
 std::string suggested_mapping(std::span<const std::string_view> header) {
-  const Clue clues[] = {{kTimeWords, kNoTime}, {kInputWords, kNoCount, true}, {kOutputWords, kNoCount, true}};
+  const Clue clues[] = {kTimes, {kInputWords, kNoCount, true}, {kOutputWords, kNoCount, true}};
   std::vector<std::string> parts;
   for (std::size_t i = 0; i < std::size(clues); ++i)
     parts.push_back(quoted_part(fmt::format("{}={}", kColumnNames[i], printable(best(clues[i], header)))));

@@ -48,6 +48,8 @@ class ColumnMapping {
 // The option that maps these columns, ready for a shell: "--columns 'time=When,input=Prompt Tok,output=COLUMN'". The
 // columns are guessed from their names; COLUMN stands for a value that no column seems to hold.
 [[nodiscard]] std::string suggested_mapping(std::span<const std::string_view> header);
+// Returns false if no name of a column speaks for times.
+[[nodiscard]] bool may_have_times(std::span<const std::string_view> header);
 // Returns `"Request Time", "Prompt Tok"` for a message, at most the first thirty.
 [[nodiscard]] std::string listed(std::span<const std::string_view> header);
 

@@ -346,7 +346,14 @@ core::Result<void> check_header(const std::string& place, const Names& names, st
     if (!own.empty()) hints.push_back(fmt::format("{} calls it {}", name_of(options.format), own[index]));
   }
   if (!missing.empty()) {
-    if (hints.empty())
+    const bool has_lengths_only =
+        missing.size() == 1 && !columns.has(Column::kTime) && own.empty() && !may_have_times(written);
+    if (has_lengths_only)
+      hints.push_back(
+          fmt::format("its columns are {}; for lengths with generated arrivals, use the trace "
+                      "synthetic:rate=5,duration=10m,lengths=FILE",
+                      listed(written)));
+    else if (hints.empty())
       hints.push_back(fmt::format("its columns are {}; map them with {}", listed(written), suggested_mapping(written)));
     return core::invalid_input(place, fmt::format("the header has {}", fmt::join(missing, ", ")),
                                fmt::format("{}", fmt::join(hints, "; ")));

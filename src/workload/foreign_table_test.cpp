@@ -59,6 +59,17 @@ TEST(ForeignTable, UnknownColumnsAreListedWithACommandThatMapsThem) {
             "ledger, recorded, agentic, weka, litellm");
 }
 
+TEST(ForeignTable, LengthsWithoutArrivalsLeadToASyntheticWorkload) {
+  EXPECT_EQ(message_of("num_prefill_tokens,num_decode_tokens\n100,20\n"),
+            "t.csv:1: the header has no column of arrival times; its columns are \"num_prefill_tokens\", "
+            "\"num_decode_tokens\"; for lengths with generated arrivals, use the trace "
+            "synthetic:rate=5,duration=10m,lengths=FILE");
+  EXPECT_EQ(message_of("num_prefill_tokens,num_decode_tokens,when\n100,20,3\n"),
+            "t.csv:1: the header has no column of arrival times; its columns are \"num_prefill_tokens\", "
+            "\"num_decode_tokens\", \"when\"; map them with "
+            "--columns 'time=when,input=num_prefill_tokens,output=num_decode_tokens'");
+}
+
 TEST(ForeignTable, IsReadByTheMappingThatIsSuggested) {
   const std::string message = message_of(kForeign);
   const std::size_t begin = message.find('\'') + 1;

@@ -110,7 +110,7 @@ class BadFlags(CliTest):
                             (["--replicas", "-1"], "--replicas: must be a whole number"),
                             (["--rate-scale", "-1"], "--rate-scale: must be from"),
                             (["--start-up", "120"], "--start-up: needs a unit"),
-                            (["--score-from", "2h"], "score_from: no request arrives after 2 h; the last one arrives at"),
+                            (["--score-from", "2h"], "penstock: --score-from: no request arrives after 2 h; the last one arrives at"),
                             (["--rate-scale", "2", "--rate-scale-spread", "1h"],
                              "its copies cannot be moved by 3600 s; use a spread of at most half of its"),
                             (["--policy", "hpa-rat"], "did you mean hpa-rate?"),

@@ -25,9 +25,9 @@ class CliTest(unittest.TestCase):
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
         return name
 
-    def run_program(self, *words, environment=None, code=0):
+    def run_program(self, *words, environment=None, code=0, given=None):
         """Runs the program in the test's folder and holds it to an exit code."""
-        done = subprocess.run([PROGRAM, *map(str, words)], cwd=self.folder, capture_output=True, text=True, timeout=240,
+        done = subprocess.run([PROGRAM, *map(str, words)], cwd=self.folder, capture_output=True, text=True, timeout=240, input=given,
                               env={**os.environ, "DISPLAY": "", "WAYLAND_DISPLAY": "", **(environment or {})})
         self.assertEqual(done.returncode, code, f"{words}\n{done.stdout}\n{done.stderr}")
         return done

@@ -230,6 +230,21 @@ class Workload(CliTest):
         self.assertEqual((first["name"], first["requests"], built_in["format"]), ("a.jsonl", 10, "built-in"))
         self.assertEqual(together["requests"], 10 + built_in["requests"])
 
+    def test_a_trace_may_be_standard_input(self):
+        done = self.run_program("workload", "-", "--json", given=mooncake(requests=10))
+        self.assertEqual(json.loads(done.stdout)["workloads"][0]["requests"], 10)
+        refused = self.run_program("workload", "-", code=2, given="")
+        self.assertIn("penstock: -: ", refused.stderr)
+
+    def test_requests_at_one_time_have_no_rate(self):
+        done = self.run_program("workload", self.write("one.jsonl", mooncake(requests=1)))
+        for rate in ("requests per second", "prompt tokens per second", "output tokens per second"):
+            self.assertRegex(done.stdout, rf"(?m)^{rate} +–$")
+        two = self.run_program("workload", self.write("two.jsonl", mooncake(requests=2, gap_ms=1000)))
+        self.assertRegex(two.stdout, r"(?m)^requests per second +2\.00$")
+        done = self.run_program("workload", "one.jsonl", "--json")
+        self.assertIsNone(json.loads(done.stdout)["workloads"][0]["requests_per_s"])
+
     def test_skipped_rows_are_shown(self):
         self.write("some.csv", azure(["2023-11-16 18:17:03.1,10,5", "2023-11-16 18:17:04.1,0,5"]))
         done = self.run_program("workload", "some.csv", "--skip-bad-rows")

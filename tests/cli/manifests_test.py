@@ -37,6 +37,16 @@ class Manifests(CliTest):
             path.write_text(text)
         self.assertEqual(text, path.read_text())
 
+    def test_the_help_of_a_program_lists_its_flags_only(self):
+        flags = ["--image", "--pod-monitor", "--gateway", "--autoscaler", "--target", "--weights-claim"]
+        for words, has in ((("gateway", "--help"), flags[:2]),
+                           (("planner", "penstock.yaml", "-h"), flags[:4]),
+                           (("--help", "engines"), ["--image", "--weights-claim"]),
+                           (("autoscalers", "--help"), ["--autoscaler", "--target"]),
+                           (("--help",), flags)):
+            page = self.run_program("manifests", *words).stdout
+            self.assertEqual([flag for flag in flags if re.search(rf"(?m)^  {flag} ", page)], has, words)
+
     def test_a_gateway_that_follows_pods(self):
         self.assert_golden("gateway", self.manifests("gateway", GATEWAY, "--namespace", "llm", "--pod-monitor"))
 

@@ -78,6 +78,21 @@ class Size(CliTest):
         self.assertIn("batch_efficiency", rules("--rate", 1, "--batch-efficiency", 0.3, "--batch-efficiency-before", 0.5))
         self.assertEqual(rules("--rate", 1, "--max-sequences", 16, "--input", 9000)["gpu_by_phase"]["settings"]["triton"], None)
 
+    def test_a_cheaper_way_by_mps_is_named_with_the_reason_against_it(self):
+        page = " ".join(self.run_program("size", *LLAMA, "--rate", 1, "--slo", "ttft=1s,itl=50ms").stdout.split())
+        self.assertIn("MPS, 3 engines a GPU would need 0.33 GPUs. It is advised only where no MIG instance serves the load", page)
+        self.assertNotIn("would need", self.size(*LLAMA, "--rate", 1, "--isolated")["why"])
+        self.assertIn("MPS is advised only where no MIG instance serves", self.run_program("size", "--help").stdout)
+
+    def test_a_cache_of_few_requests_is_the_last_resort(self):
+        made = self.size(*LLAMA, "--rate", 0.1)
+        page = self.run_program("size", *LLAMA, "--rate", 0.1).stdout
+        small = [each for each in made["choices"] if each.get("mean_requests_at_once", 4) < 4]
+        self.assertIn("1g.20gb", [each.get("mig_profile") for each in small])
+        self.assertNotIn(made["advice"], small)
+        self.assertRegex(page, r"(?m)^Holds fewer than 4 requests at once, advised only if nothing else serves\n"
+                               r"  MIG 1g\.20gb: the KV cache holds 2\.5 requests of mean length$")
+
     def test_the_page_shows_the_evidence_of_a_setting(self):
         page = self.run_program("size", *LLAMA, "--rate", 1).stdout
         self.assertIn("\n    because 256 sequences of 1700 tokens need 435200 KV tokens, the cache has 153517\n    vLLM: --max-num-seqs 76\n", page)
@@ -90,6 +105,7 @@ class Size(CliTest):
                             (("--engine", "roofline:llama-3.1-8b,h100x"), "GPU 'h100x' is not in the catalogue"),
                             ((*LLAMA, "--longest", 1000), "--longest: must be at least the tokens of --input and --output"),
                             ((*LLAMA, "--utilisation", 0), "--utilisation: must be above 0"),
+                            ((*LLAMA, "--rate", 0), "--rate: must be above 0"),
                             ((*LLAMA, "--rate", -1), "--rate: ")):
             self.assert_refused("size", *words, says=says)
 
