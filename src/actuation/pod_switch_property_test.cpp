@@ -19,7 +19,7 @@ namespace {
 using namespace std::chrono_literals;
 using Kind = PodStepKind;
 
-constexpr int kNobody = -1;
+constexpr int kNoOwner = -1;
 
 struct Pod {
   std::string name;
@@ -114,7 +114,7 @@ class World {
     }
   }
 
-  // ---- the controller of ReplicaSets, which knows pods and sets from two watches --------------------------------------
+  // ---- the controller of ReplicaSets, which knows pods and sets from two watches -----------------------------------
 
   void see_pods() {
     cache_ = pods_;
@@ -127,8 +127,8 @@ class World {
     std::vector<Pod> mine;
     for (const Pod& cached : cache_) {
       Pod* pod = find(cached.name);
-      if (cached.owner == side && cached.labels != side && pod != nullptr && pod->owner == side) pod->owner = kNobody;
-      if (cached.owner == kNobody && cached.labels == side && pod != nullptr) {
+      if (cached.owner == side && cached.labels != side && pod != nullptr && pod->owner == side) pod->owner = kNoOwner;
+      if (cached.owner == kNoOwner && cached.labels == side && pod != nullptr) {
         pod->owner = side;
         mine.push_back(cached);
       }
@@ -152,7 +152,7 @@ class World {
     }
   }
 
-  // ---- the planner ----------------------------------------------------------------------------------------------------
+  // --- the planner ---------------------------------------------------------------------------------------------------
 
   void restart_planner() {
     states_ = {};

@@ -10,36 +10,21 @@
 #include <vector>
 
 #include "actuation/pod_scaling.h"
-#include "actuation/role_switch.h"
 #include "connect/kubernetes/client.h"
 #include "connect/kubernetes/pod_groups.h"
 #include "connect/kubernetes/pods.h"
-#include "connect/kubernetes/replica_sets.h"
 #include "connect/kubernetes/scale_target.h"
 #include "connect/kubernetes/watched.h"
 #include "controller/engine_watch.h"
 #include "controller/fleet.h"
-#include "controller/replica_start.h"
-#include "controller/scale_conflicts.h"
-#include "controller/start_up_times.h"
-#include "controller/unknown_replicas.h"
+#include "controller/role_requests.h"
+#include "controller/scaled_pool.h"
+#include "controller/scaling_reports.h"
 #include "core/result.h"
 #include "net/client.h"
 #include "net/loop.h"
 
 namespace penstock::controller {
-
-struct KubernetesPool {
-  std::string name;
-  connect::ScaleTarget target;
-  std::uint32_t gpus = 1;    // Of one replica. Pods that request another number are reported.
-  bool single_node = false;  // Replicas whose pods are on several nodes are reported.
-  // A pod that has a node and was never Ready cannot start after this time, or after the longest that was learned.
-  core::Duration start_up = std::chrono::minutes{2};
-  signals::Role role = signals::Role::kAggregated;
-  // Pods of the partner may come here and change their role. Both targets are Deployments then.
-  std::optional<actuation::RoleSwitch> role_switch{};
-};
 
 struct KubernetesFleetOptions {
   // Its may_write: while it returns false, nothing is done. Empty: this planner has no Lease, so that another one may
@@ -53,24 +38,6 @@ struct KubernetesFleetOptions {
   // The kubelet needs time beyond the grace period of a pod to end its containers and to report that. A pod that is
   // still there after it does not count as draining.
   core::Duration termination_margin = std::chrono::seconds{30};
-};
-
-// A pod, or a group of pods, that a fleet follows.
-struct FollowedReplica {
-  std::uint32_t number = 0;
-  std::string uid, stage;
-  core::Instant since, marked_since;
-  bool is_ready = false;  // It was, at some time.
-  bool is_new = false;    // It was not Ready when it was first seen, and is not of the first list.
-  bool is_marked = false;
-  ReplicaStart start;
-  bool is_checked = false;  // Its nodes.
-  // Of an engine that changes its role.
-  std::optional<connect::RequestedRole> asked{}, role{};  // The role that it is to take, and that it has taken.
-  bool is_asking = false;                                 // A request is in flight.
-  core::Instant ask_at{};                                 // Not before.
-  std::string role_failure{};                             // Reported once.
-  bool has_joined = false;                                // It came from the other pool, and does not serve yet.
 };
 
 // The pods that the selector of a target's scale selects are its replicas, and the gateway knows them by their names. A
@@ -89,12 +56,12 @@ class KubernetesFleet final : public Fleet {
   KubernetesFleet& operator=(const KubernetesFleet&) = delete;
 
   // What is done to a target, and why nothing is done, becomes an event on it. The writer outlives the fleet.
-  void write_events(connect::EventWriter& writer) { writer_ = &writer; }
+  void write_events(connect::EventWriter& writer) { reports_.write_events(writer); }
 
   [[nodiscard]] bool acts() const override { return true; }
   void forget_targets() override;
   [[nodiscard]] std::optional<connect::ObjectReference> target_object(std::size_t pool) const override {
-    return reference_of(*pools_[pool]);
+    return reference_of(*pools_[pool], options_.in_namespace);
   }
   [[nodiscard]] std::string unknown_because() const override;
   void set_target(std::size_t pool, std::uint32_t replicas) override { pools_[pool]->wanted = replicas; }
@@ -113,37 +80,7 @@ class KubernetesFleet final : public Fleet {
   [[nodiscard]] std::vector<connect::VariantAnnotations> annotations(std::size_t pool) const override;
 
  private:
-  struct Pool {
-    KubernetesPool configured;
-    std::optional<std::uint32_t> wanted;
-    actuation::PodScaling state;
-    actuation::PodHold hold;
-    std::optional<connect::ApiScale> scale;  // As last read.
-    std::string written;                     // Version of the last own write of a DynamoGraphDeployment.
-    std::string selector;                    // Of `pods`.
-    std::unique_ptr<connect::Watched<connect::ScaledObject>> target;
-    std::unique_ptr<connect::Watched<connect::ScaledObject>> adapter;  // Of a component of a DynamoGraphDeployment.
-    connect::ScaleTarget adapter_target;
-    bool serves_adapters = true;  // The API server does; otherwise there is no adapter.
-    std::string watch_failure;    // Why one of the two is not known.
-    std::unique_ptr<connect::Watched<connect::PodState>> pods;
-    bool has_new_pods = false, has_listed = false, is_reading = false;
-    std::map<std::string, connect::PodGroup> groups;  // Of `pods`, by name.
-    UnknownReplicas unknown;
-    std::map<std::string, FollowedReplica> replicas;  // By name.
-    StartUpTimes start_up;
-    std::size_t writes = 0;  // In flight.
-    core::Instant retry_at;  // After a failure.
-    std::string failure;     // Reported once.
-    std::uint64_t failed = 0, failed_shrinks = 0;
-    std::optional<std::uint32_t> attempted;   // Replicas of the last write, whether it was answered or not.
-    std::optional<ScaleConflicts> conflicts;  // Has a value.
-    net::Loop::Timer retry = 0;               // After a conflict.
-    std::uint32_t reported_gpus = 0;          // Of a replica, because the configuration has another number.
-    Pool* partner = nullptr;                  // With which it exchanges pods; null: none.
-    std::unique_ptr<connect::Watched<connect::ReplicaSetState>> sets;  // Of a pool with a partner.
-    std::uint64_t switches = 0;                                        // Pods that have come from the partner.
-  };
+  using Pool = ScaledPool;
 
   KubernetesFleet(net::Loop& loop, net::Client& client, logging::Log& log, KubernetesFleetOptions options,
                   std::unique_ptr<connect::KubernetesClient> api);
@@ -163,51 +100,29 @@ class KubernetesFleet final : public Fleet {
   void follow_pods(Pool& pool);
   void check_group(Pool& pool, const connect::PodGroup& group, FollowedReplica& replica);
   void watch_engines();
-  // The object that has the number of replicas: the adapter of a component, or else the target.
-  [[nodiscard]] static const connect::ScaledObject* object_of(const Pool& pool);
-  [[nodiscard]] static const connect::ScaleTarget& scaled_target(const Pool& pool);
   [[nodiscard]] std::string missing_of(const Pool& pool) const;  // For a write; empty: all is known.
-  [[nodiscard]] std::string unknown_of(const Pool& pool) const;  // Of the number of replicas and their states.
   [[nodiscard]] actuation::TargetSeen observe(Pool& pool) const;
   [[nodiscard]] actuation::PodSeen observe(const Pool& pool, const connect::PodGroup& group,
                                            const FollowedReplica& replica) const;
-  [[nodiscard]] std::string url_of(const connect::PodState& pod) const;
   void run(Pool& pool, const actuation::PodStep& step, const actuation::TargetSeen& seen);
   void set_scale(Pool& pool, const actuation::PodStep& step, const actuation::TargetSeen& seen);
   void patch(Pool& pool, connect::ApiCall call, std::function<void()> done = {});
-  void report_step(const Pool& pool, const std::string& pod, const actuation::PodStep& step, const std::string& text);
 
-  // Pods that go from one pool to its partner and change their role.
-  void find_partners();
+  // Of pools that exchange pods.
   void advance_soon();
-  [[nodiscard]] static connect::DeploymentPods deployment_of(const Pool& pool);
-  // Those of which the partner's watch has reported a later version, with other labels.
-  static void forget_moved_pods(Pool& pool);
-  // The pod came from the partner, and the controller of the target does not count it yet, or has to delete another one.
-  [[nodiscard]] static bool is_joining(const Pool& pool, const connect::PodState& pod);
-  [[nodiscard]] static const char* stage_of(const Pool& pool, const connect::PodState& pod);
-  void observe_exchange(const Pool& pool, actuation::TargetSeen& seen) const;
-  void observe_role(const Pool& pool, const connect::PodState& pod, const FollowedReplica& replica,
-                    actuation::PodSeen& seen) const;
-  // The number of replicas to ask for now; none: nothing is to be done.
   [[nodiscard]] std::optional<std::uint32_t> exchange(Pool& pool, actuation::TargetSeen& seen);
-  void set_role(Pool& pool, const actuation::PodStep& step, const connect::PodGroup& group, FollowedReplica& replica);
-  void request_role(Pool& pool, const connect::PodState& pod, FollowedReplica& replica);
-  void move(Pool& from, Pool& to, const actuation::PodStep& step, const connect::PodGroup& group);
-  void move_orphans(Pool& pool);
+  void set_role(Pool& pool, const actuation::PodStep& step, const connect::PodGroup& group);
+  void move(Pool& pool, const actuation::PodStep& step, const connect::PodIdentity& pod,
+            const actuation::TargetSeen& seen);
   void take_failure(Pool& pool, const connect::ApiError& error, std::uint64_t& count);
   void take_conflict(Pool& pool);
-  void take_hold(Pool& pool, actuation::PodHold hold);
-  [[nodiscard]] std::optional<connect::ObjectReference> reference_of(const Pool& pool) const;
-  void write_event(const Pool& pool, bool warning, const char* reason, const char* action, const std::string& note);
-  void report(bool warning, const std::string& pool, const std::string& text);
 
   net::Loop& loop_;
-  net::Client& client_;
   KubernetesFleetOptions options_;
   FleetEvents events_;
+  ScalingReports reports_;
   EngineWatch watch_;
-  connect::EventWriter* writer_ = nullptr;
+  RoleRequests roles_;
   std::map<std::string, GatewayReplica> gateway_;  // By id, as last reported.
   std::optional<core::Instant> gateway_at_;
   std::vector<std::string> unknown_;  // Names of replicas to which the gateway routes and that no pool has.

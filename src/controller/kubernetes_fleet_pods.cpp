@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "controller/kubernetes_fleet.h"
-#include "controller/pod_role.h"
+#include "controller/pod_exchange.h"
 #include "net/address.h"
 
 namespace penstock::controller {
@@ -65,14 +65,6 @@ void set_writer(const std::vector<std::string>& writers, bool is_known, actuatio
 
 }  // namespace
 
-const char* KubernetesFleet::stage_of(const Pool& pool, const connect::PodState& pod) {
-  if (pod.is_terminating) return "terminating";
-  if (is_joining(pool, pod) || (pod.is_marked && !has_role(pod, pool.configured.role))) return "switching";
-  if (pod.is_marked) return "draining";
-  if (pod.node.empty()) return "pending";
-  return pod.is_ready ? "serving" : "starting";
-}
-
 void KubernetesFleet::follow_pods(Pool& pool) {
   if (pool.pods == nullptr || !pool.pods->confirmed_at()) return;
   const core::Instant now = loop_.now();
@@ -101,7 +93,7 @@ void KubernetesFleet::follow_pods(Pool& pool) {
       replica.stage = stage;
       replica.since = now;
     }
-    if (is_joining(pool, pod)) replica.has_joined = true;
+    replica.has_joined = replica.has_joined && pod.has_moved;
     if (pod.is_marked != std::exchange(replica.is_marked, pod.is_marked)) replica.marked_since = now;
     replica.start.follow(pod, !replica.is_ready && now - replica.since > start_up, now);
     check_group(pool, group, replica);
@@ -118,14 +110,9 @@ void KubernetesFleet::check_group(Pool& pool, const connect::PodGroup& group, Fo
   if (replica.is_checked || !group.pod.is_ready) return;
   replica.is_checked = true;
   for (const std::string& text : unexpected_of(pool.configured, group, pool.reported_gpus)) {
-    report(true, pool.configured.name, text);
-    write_event(pool, true, "ReplicaUnexpected", "Check", text);
+    reports_.report(true, pool.configured.name, text);
+    reports_.write_event(pool, true, "ReplicaUnexpected", "Check", text);
   }
-}
-
-std::string KubernetesFleet::url_of(const connect::PodState& pod) const {
-  const auto address = net::Address::parse(pod.address, options_.port);
-  return address ? "http://" + address->text() : std::string{};
 }
 
 void KubernetesFleet::watch_engines() {
@@ -136,9 +123,9 @@ void KubernetesFleet::watch_engines() {
       const connect::PodState& pod = group.pod;
       const auto replica = pool->replicas.find(name);
       // One that was never ready has no metrics yet.
-      if (replica == pool->replicas.end() || !replica->second.is_ready || url_of(pod).empty()) continue;
+      if (replica == pool->replicas.end() || !replica->second.is_ready || url_of(pod, options_.port).empty()) continue;
       const auto listed = gateway_.find(pod.name);
-      engines.push_back({replica->second.number, url_of(pod),
+      engines.push_back({replica->second.number, url_of(pod, options_.port),
                          listed == gateway_.end() ? std::vector<std::string>{} : listed->second.fpm, pod.name,
                          pod.is_terminating});
     }
@@ -168,7 +155,7 @@ actuation::PodSeen KubernetesFleet::observe(const Pool& pool, const connect::Pod
     seen.engine = actuation::EngineSeen{
         sample->sampled_at, true,
         actuation::OpenWork{sample->queued_requests + sample->running_requests, sample->open_transfers.value_or(0)}};
-  observe_role(pool, pod, replica, seen);
+  observe_role(pool, pod, watch_.kind_of(replica.number), roles_, seen);
   return seen;
 }
 

@@ -83,7 +83,7 @@ std::vector<ReplicaView> KubernetesFleet::replicas(std::size_t index) const {
     ReplicaView& view = views.emplace_back();
     view = {pod.name,
             replica.stage,
-            url_of(pod),
+            url_of(pod, options_.port),
             replica.since,
             {replica.number, state, replica.since, watch_.sample_of(replica.number)},
             watch_.messages_of(replica.number),

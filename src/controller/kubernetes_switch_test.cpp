@@ -78,7 +78,7 @@ class TwoDeployments final : public net::ExchangeHandler {
           const Json& pod = pods.at(name);
           const std::string cost =
               pod["metadata"]["annotations"].value("controller.kubernetes.io/pod-deletion-cost", "0");
-          return std::tuple{pod["status"].contains("conditions"), std::stoll(cost), name};
+          return std::tuple{pod["status"].contains("conditions"), cost != "-2000000000", cost != "-1000000000", name};
         };
         return key(left) < key(right);
       });
@@ -116,7 +116,8 @@ class TwoDeployments final : public net::ExchangeHandler {
         calls.push_back(deployment + " " + Json::parse(exchange.body())["spec"]["replicas"].dump());
         scale(deployment, Json::parse(exchange.body())["spec"]["replicas"]);
       }
-      return respond(200, {{"metadata", {{"resourceVersion", version_text()}}},
+      return respond(200, {{"kind", "Scale"},
+                           {"metadata", {{"resourceVersion", version_text()}}},
                            {"spec", {{"replicas", replicas[deployment]}}},
                            {"status", {{"replicas", pods_of(deployment).size()}, {"selector", "app=" + deployment}}}});
     }

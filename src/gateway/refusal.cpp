@@ -86,8 +86,7 @@ std::vector<std::pair<std::string, std::string>> refusal_fields(const Refusal& r
 
 void refuse(net::Exchange& exchange, const Refusal& refusal, std::string_view request_id) {
   const auto own = refusal_fields(refusal);
-  std::vector<net::Field> fields{{"Content-Type", "application/json"}};
-  if (!request_id.empty()) fields.push_back({"x-request-id", request_id});
+  std::vector<net::Field> fields{{"Content-Type", "application/json"}, {"x-request-id", request_id}};
   for (const auto& [name, value] : own) fields.push_back({name, value});
   if (refusal.error.status == 401) fields.push_back({"WWW-Authenticate", "Bearer"});
   exchange.respond(refusal.error.status, fields, api::error_body(refusal.error));

@@ -157,7 +157,8 @@ constexpr std::array kEvents = {
     EventInfo{Event::kReplicaState, kInfo, "replica_state", "plan", "pool replica from to",
               "A replica passed from one stage of its life to the next."},
     EventInfo{Event::kReplicaStep, kInfo, "replica_step", "plan", "pool replica step cause",
-              "The planner takes a step: start, warm-up, admit, drain, stop, kill; with pods: mark, drained, unmark."},
+              "The planner takes a step: start, warm-up, admit, drain, stop, kill; with pods: mark, drained, unmark, "
+              "switch, restore, move."},
     EventInfo{Event::kReplicaAdopted, kInfo, "replica_adopted", "plan", "pool replica pid",
               "An engine that an earlier planner started continues under this one."},
     EventInfo{

@@ -2,9 +2,9 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
-#include <array>
-#include <span>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "core/result.h"
 #include "net/server_connection.h"
@@ -58,6 +58,9 @@ void ServerConnection::refuse_for_memory() {
 void ServerConnection::refuse(int status, std::string_view body, std::vector<Field> fields) {
   lingers_ = true;
   exchange_.answer().begin_refusal();
+  const std::string id =
+      exchange_.request() != nullptr ? core_.handler.request_id(exchange_.request()->head) : std::string{};
+  if (!id.empty()) fields.insert(fields.begin(), {"x-request-id", id});
   fields.insert(fields.begin(), {"Content-Type", "application/json"});
   std::string answer;
   exchange_.answer().append_head(answer, status, fields, body.size(), core_.date_line(), core_.draining);

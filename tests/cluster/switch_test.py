@@ -5,13 +5,14 @@ import json
 import os
 import pathlib
 import signal
+import statistics
 import sys
 import time
 import urllib.request
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "live"))
 
-from cluster_testing import long, main  # noqa: E402
+from cluster_testing import long, main, seconds_of  # noqa: E402
 from live_testing import ask, until  # noqa: E402
 from pods_testing import ROLE, Clients, Planner, PodsThatServe, engine_pod, owner_of  # noqa: E402
 
@@ -80,10 +81,10 @@ class Switch(PodsThatServe):
     def until_settled(self, name, gateway, prefill, decode):
         until(f"{prefill} prefill and {decode} decode pods", lambda: self.is_settled(name, gateway, prefill, decode))
 
-    def started(self):
-        """Names of pods whose engine was started, in all namespaces."""
+    def kubelet(self, kind):
+        """When something happened to pods, by their names, in all namespaces."""
         with open(self.cluster.run + "/kubelet.jsonl", encoding="utf-8") as log:
-            return [event["pod"] for event in map(json.loads, log) if event["event"] == "started"]
+            return {event["pod"]: event["t"] for event in map(json.loads, log) if event["event"] == kind}
 
     @long
     def test_pods_change_their_role_under_streams_and_none_starts(self):
@@ -93,7 +94,6 @@ class Switch(PodsThatServe):
         planner = SwitchingPlanner(self, name, gateway, 3, 1)
         clients = Clients(gateway.port, 6, prompt="{} client, turn {}" + " word" * 200)
         until("first streams", lambda: len(clients.streams) > 6)
-        made = []
         for prefill, decode in ((1, 3), (3, 1), (2, 2)):
             began = time.monotonic()
             planner.exchange(prefill, decode)
@@ -101,7 +101,6 @@ class Switch(PodsThatServe):
             print(f"{prefill} prefill and {decode} decode pods after {time.monotonic() - began:.1f} s", file=sys.stderr)
             after = self.pods(name)
             self.assertEqual(set(after), set(before), "the pods are the same")
-            made += [event["replica"] for event in planner.events("replica_state") if event["replica"] not in made]
             for uid, role in after.items():
                 self.assertEqual(self.role_of_engine(name, uid), role)
         seen = len(clients.streams)
@@ -111,8 +110,15 @@ class Switch(PodsThatServe):
         self.assertEqual(broken, [])
         self.assertEqual((planner.switches("decode"), planner.switches("prefill")), (3, 2))
         names = {self.pod_of(name, uid)["metadata"]["name"] for uid in before}
-        self.assertEqual([pod for pod in made if pod not in names and pod in self.started()], [], "an engine was started in vain")
-        print(f"{len(set(made) - names)} pods were made and deleted before they started", file=sys.stderr)
+        made = {}
+        for event in planner.events("replica_state"):
+            if event["replica"] not in names:
+                made.setdefault(event["replica"], seconds_of(event["time"]))
+        self.assertEqual(set(made) & set(self.kubelet("started")), set(), "an engine was started in vain")
+        gone = self.kubelet("terminating")
+        lives = sorted(gone[pod] - at for pod, at in made.items() if pod in gone)
+        print(f"{len(made)} pods were made in the places of others; {len(lives)} had a node, and were deleted {statistics.median(lives or [0]):.2f} s "
+              f"later in the median, {max(lives, default=0):.2f} s at most", file=sys.stderr)
         owners = {uid: self.pod_of(name, uid)["metadata"]["ownerReferences"] for uid in before}
         for uid, references in owners.items():
             self.assertEqual(len(references), 1)
