@@ -199,6 +199,21 @@ AdmissionController::Tenant AdmissionController::tenant(std::uint32_t tenant, co
           state.decisions};
 }
 
+RateLimits AdmissionController::rate_limits(std::uint32_t tenant, core::Instant now) const {
+  const TenantState& state = state_->tenants[tenant];
+  const BudgetLimits& budget = state.limits.budget;
+  RateLimits made;
+  if (budget.limited()) {
+    made.tokens = budget.capacity();
+    made.tokens_left = std::max(0.0, state.budget.available(now));
+    made.tokens_reset = core::from_seconds(60.0 * state.budget.missing(now) / budget.tokens_per_minute);
+  }
+  made.requests = state.limits.concurrent;
+  const std::uint64_t running = std::uint64_t{state.running} + state.running_elsewhere;
+  if (!state.is_full() && made.requests > 0) made.requests_left = static_cast<std::uint32_t>(made.requests - running);
+  return made;
+}
+
 std::size_t AdmissionController::waiting() const { return waiting(Class::kInteractive) + waiting(Class::kBatch); }
 
 std::size_t AdmissionController::waiting(Class traffic_class) const {

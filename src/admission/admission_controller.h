@@ -59,7 +59,7 @@ struct Arrival {
   std::optional<BudgetClaim> claim{};  // Of the budgets; the estimate if empty.
   // The request may wait for spare capacity until then. `deadline` alone applies then, not the one of its class.
   std::optional<core::Instant> deferred_until{};
-  [[nodiscard]] BudgetClaim claimed() const { return claim.value_or(BudgetClaim{estimate.total(), estimate.total()}); }
+  [[nodiscard]] BudgetClaim claimed() const { return claim.value_or(claim_of(estimate)); }
 };
 
 // Tokens that an earlier process of the gateway took from the budgets of a tenant and a class.
@@ -215,6 +215,7 @@ class AdmissionController {
     std::array<std::uint64_t, kDecisions> decisions{};
   };
   [[nodiscard]] Tenant tenant(std::uint32_t tenant, core::Instant now) const;
+  [[nodiscard]] RateLimits rate_limits(std::uint32_t tenant, core::Instant now) const;
   // Without deferred requests that are not due.
   [[nodiscard]] std::size_t waiting() const;
   [[nodiscard]] std::size_t waiting(Class traffic_class) const;

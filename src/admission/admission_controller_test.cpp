@@ -74,9 +74,42 @@ TEST_F(AdmissionControllerTest, ARefusalForBudgetNamesTheLimitAndRetryAfter) {
   EXPECT_EQ(
       answer.why,
       "the request reserves 500 tokens of prompt and answer; 200 of 6000 tokens per minute are left to tenant acme "
-      "(tokens_per_minute); lower max_tokens, or retry in 3 s");
+      "(tokens_per_minute); shorten the prompt, or retry in 3 s");
   EXPECT_EQ(arrive(3, kAcme, 500, Verdict::kAdmit, Class::kInteractive, 0, kNow + seconds{3}).decision,
             Decision::kAdmit);
+}
+
+TEST_F(AdmissionControllerTest, ARefusalForBudgetNamesTheLargerPartOfTheRequest) {
+  ASSERT_EQ(arrive(1, kAcme, 800).decision, Decision::kAdmit);
+  const auto why = [&](std::uint64_t ticket, TokenEstimate estimate, std::optional<BudgetClaim> claim = {}) {
+    Arrival arrival{ticket, kAcme, 0, Class::kInteractive, estimate, kNow};
+    arrival.claim = claim;
+    return controller_.arrive(arrival, admit).why;
+  };
+  const std::string output = "; lower n or max_tokens", prompt = "; shorten the prompt";
+  EXPECT_NE(why(2, {200, 300}).find(output + ", or retry in 3 s"), std::string::npos);
+  EXPECT_NE(why(3, {300, 200}).find(prompt + ", or retry in 3 s"), std::string::npos);
+  // By the tokens that are reserved, not by those that are expected.
+  EXPECT_NE(why(4, {1, 2}, BudgetClaim{500, 500, 2}).find(prompt), std::string::npos);
+  EXPECT_TRUE(why(5, {100, 2000}).ends_with(output));
+  EXPECT_TRUE(why(6, {2000, 100}).ends_with(prompt));
+}
+
+TEST_F(AdmissionControllerTest, RateLimitsAreThoseOfTheTenantWithWhatIsLeft) {
+  EXPECT_EQ(controller_.rate_limits(kAcme, kNow).tokens, 1000.0);
+  EXPECT_EQ(controller_.rate_limits(kAcme, kNow).tokens_left, 1000.0);
+  EXPECT_EQ(controller_.rate_limits(kAcme, kNow).tokens_reset, core::Duration{});
+  ASSERT_EQ(arrive(1, kAcme, 400).decision, Decision::kAdmit);
+  const RateLimits left = controller_.rate_limits(kAcme, kNow);
+  EXPECT_EQ(left.tokens_left, 600.0);
+  EXPECT_EQ(left.tokens_reset, seconds{4});  // 6000 tokens per minute.
+  EXPECT_EQ(left.requests, 3U);
+  EXPECT_EQ(left.requests_left, 2U);
+  controller_.ended(1, 5000, kNow);
+  EXPECT_EQ(controller_.rate_limits(kAcme, kNow).tokens_left, 0.0) << "a debt is nothing left";
+  controller_.set_tenant(kAcme, {"acme"}, kNow);
+  EXPECT_EQ(controller_.rate_limits(kAcme, kNow).tokens, 0.0);
+  EXPECT_EQ(controller_.rate_limits(kAcme, kNow).requests, 0U);
 }
 
 TEST_F(AdmissionControllerTest, ARequestLargerThanTheBurstIsRefusedWithoutRetry) {
@@ -85,7 +118,7 @@ TEST_F(AdmissionControllerTest, ARequestLargerThanTheBurstIsRefusedWithoutRetry)
     EXPECT_EQ(answer.decision, Decision::kRefuseBudget);
     EXPECT_EQ(answer.retry_after_s, 0U);
     EXPECT_NE(answer.why.find("more than the capacity of tenant"), std::string::npos) << answer.why;
-    EXPECT_NE(answer.why.find("burst_tokens"), std::string::npos) << answer.why;
+    EXPECT_NE(answer.why.find("(burst)"), std::string::npos) << answer.why;
   }
 }
 

@@ -18,6 +18,15 @@ struct BudgetLimits {
   [[nodiscard]] double capacity() const { return burst > 0.0 ? burst : tokens_per_minute; }
 };
 
+// The limits of a tenant and what is left of them, for its clients.
+struct RateLimits {
+  double tokens = 0.0;  // The capacity of the budget; 0 means no limit.
+  double tokens_left = 0.0;
+  core::Duration tokens_reset{};  // Until the budget is full if nothing else is taken.
+  std::uint32_t requests = 0;     // At the same time; 0 means no limit.
+  std::uint32_t requests_left = 0;
+};
+
 // Not thread-safe. A time before the latest change counts as the time of that change.
 class TokenBudget {
  public:

@@ -10,19 +10,19 @@
 namespace penstock::admission {
 
 std::optional<Answer> ControllerState::refuse_permanently(const Arrival& arrival) {
-  const std::uint64_t tokens = arrival.claimed().needed;
+  const BudgetClaim claim = arrival.claimed();
   const auto larger = [&](const BudgetLimits& budget) {
-    return budget.limited() && static_cast<double>(tokens) > budget.capacity();
+    return budget.limited() && static_cast<double>(claim.needed) > budget.capacity();
   };
   const TenantState& tenant = tenants[arrival.tenant];
   if (larger(tenant.limits.budget))
     return refuse(
         arrival.tenant, Decision::kRefuseBudget, 0,
-        too_large_sentence(tenant.limits.budget, fmt::format("tenant {} (burst_tokens)", tenant.limits.name), tokens));
+        too_large_sentence(tenant.limits.budget, fmt::format("tenant {} (burst)", tenant.limits.name), claim));
   const BudgetLimits& of_class = limits.classes[index_of(arrival.traffic_class)].budget;
   if (larger(of_class))
     return refuse(arrival.tenant, Decision::kRefuseBudget, 0,
-                  too_large_sentence(of_class, class_option(arrival.traffic_class, "tokens_per_minute"), tokens));
+                  too_large_sentence(of_class, class_option(arrival.traffic_class, "tokens_per_minute"), claim));
   return std::nullopt;
 }
 
@@ -33,9 +33,8 @@ Answer ControllerState::refuse_budget(const Arrival& arrival, LimitKind limit, c
   const TokenBudget& budget = of_class ? class_budgets[index_of(arrival.traffic_class)] : tenant.budget;
   const std::string whose = of_class ? class_option(arrival.traffic_class, "tokens_per_minute")
                                      : fmt::format("tenant {} (tokens_per_minute)", tenant.limits.name);
-  return refuse(
-      arrival.tenant, Decision::kRefuseBudget, seconds,
-      budget_sentence(budget.limits(), whose, budget.available(arrival.now), arrival.claimed().needed, seconds));
+  return refuse(arrival.tenant, Decision::kRefuseBudget, seconds,
+                budget_sentence(budget.limits(), whose, budget.available(arrival.now), arrival.claimed(), seconds));
 }
 
 Answer ControllerState::refuse_concurrency(const Arrival& arrival) {

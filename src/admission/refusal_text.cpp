@@ -6,6 +6,13 @@
 #include <cmath>
 
 namespace penstock::admission {
+namespace {
+
+const char* shorter(const BudgetClaim& claim) {
+  return claim.output > claim.needed / 2 ? "lower n or max_tokens" : "shorten the prompt";
+}
+
+}  // namespace
 
 std::uint32_t whole_seconds(core::Duration wait) {
   return static_cast<std::uint32_t>(
@@ -17,11 +24,11 @@ std::string class_option(Class traffic_class, const char* option) {
 }
 
 std::string budget_sentence(const BudgetLimits& limits, const std::string& whose, double available,
-                            std::uint64_t tokens, std::uint32_t seconds) {
+                            const BudgetClaim& claim, std::uint32_t seconds) {
   return fmt::format(
-      "the request reserves {} tokens of prompt and answer; {:.0f} of {:.0f} tokens per minute are left to {}; lower "
-      "max_tokens, or retry in {} s",
-      tokens, std::max(std::floor(available), 0.0), limits.tokens_per_minute, whose, seconds);
+      "the request reserves {} tokens of prompt and answer; {:.0f} of {:.0f} tokens per minute are left to {}; {}, "
+      "or retry in {} s",
+      claim.needed, std::max(std::floor(available), 0.0), limits.tokens_per_minute, whose, shorter(claim), seconds);
 }
 
 std::string concurrency_sentence(std::string_view tenant, std::uint32_t running, std::uint32_t running_elsewhere,
@@ -32,11 +39,10 @@ std::string concurrency_sentence(std::string_view tenant, std::uint32_t running,
                      tenant, running, elsewhere, limit);
 }
 
-std::string too_large_sentence(const BudgetLimits& limits, const std::string& whose, std::uint64_t tokens) {
+std::string too_large_sentence(const BudgetLimits& limits, const std::string& whose, const BudgetClaim& claim) {
   return fmt::format(
-      "the request reserves at least {} tokens of prompt and answer, more than the capacity of {}, {:.0f}; shorten the "
-      "prompt, or lower n or max_tokens",
-      tokens, whose, limits.capacity());
+      "the request reserves at least {} tokens of prompt and answer, more than the capacity of {}, {:.0f}; {}",
+      claim.needed, whose, limits.capacity(), shorter(claim));
 }
 
 }  // namespace penstock::admission

@@ -7,6 +7,7 @@
 
 #include "admission/budget.h"
 #include "admission/queue.h"
+#include "admission/reservation.h"
 #include "core/time.h"
 
 namespace penstock::admission {
@@ -16,11 +17,12 @@ inline constexpr std::uint32_t kRetryAfterMax = 60;
 
 [[nodiscard]] std::string class_option(Class traffic_class, const char* option);
 
-// `whose` names the budget with its option; `tokens` is what the request reserves.
+// `whose` names the budget with its option; `claim` is what the request reserves. The advice is to shorten the larger
+// part of it.
 [[nodiscard]] std::string budget_sentence(const BudgetLimits& limits, const std::string& whose, double available,
-                                          std::uint64_t tokens, std::uint32_t seconds);
+                                          const BudgetClaim& claim, std::uint32_t seconds);
 [[nodiscard]] std::string too_large_sentence(const BudgetLimits& limits, const std::string& whose,
-                                             std::uint64_t tokens);
+                                             const BudgetClaim& claim);
 
 // For a tenant that has as many requests in flight as it may, of which some are at other gateways.
 [[nodiscard]] std::string concurrency_sentence(std::string_view tenant, std::uint32_t running,

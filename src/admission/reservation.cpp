@@ -12,9 +12,11 @@ Reservation reserve_worst_case(const ReservationRequest& request) {
   const double lowered = std::min(limit, fits);
   const double most = static_cast<double>(request.prompt_tokens_most) + answers * lowered;
   // What can never be admitted needs more than the capacity.
-  const double least = prompt + answers * std::min(limit, std::max(lowered, 1.0));
+  const double output = answers * std::min(limit, std::max(lowered, 1.0));
+  const double least = prompt + output;
   const double needed = std::max(least, std::min(most, std::floor(request.capacity)));
-  return {{static_cast<std::uint64_t>(needed), static_cast<std::uint64_t>(std::max(most, needed))},
+  return {{static_cast<std::uint64_t>(needed), static_cast<std::uint64_t>(std::max(most, needed)),
+           static_cast<std::uint64_t>(output)},
           static_cast<std::uint32_t>(lowered)};
 }
 

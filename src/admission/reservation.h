@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "admission/estimator.h"
+
 namespace penstock::admission {
 
 enum class Reserve : std::uint8_t {
@@ -21,7 +23,12 @@ struct ReservationRequest {
 // The budgets must hold `needed` tokens, and `tokens` are taken from them, which may leave them negative.
 struct BudgetClaim {
   std::uint64_t needed = 0, tokens = 0;
+  std::uint64_t output = 0;  // Of the needed tokens: those of the answers.
 };
+
+[[nodiscard]] inline BudgetClaim claim_of(const TokenEstimate& estimate) {
+  return {estimate.total(), estimate.total(), estimate.output_tokens};
+}
 
 struct Reservation {
   BudgetClaim claim;

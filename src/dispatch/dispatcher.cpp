@@ -205,6 +205,7 @@ ArrivalResult Dispatcher::arrive(const RequestInfo& received, GrantListener& lis
       return result;
     default:
       result.refusal = refuse(info, refusal_of(answer, info.model, replicas_.serves(*model)));
+      result.refusal->rate_limits = admission_.rate_limits(request.tenant, now);
       feed_.ended(request, ledger::Outcome::kRefused, now);
       requests_.remove(request);
       return result;
@@ -240,6 +241,7 @@ Grant Dispatcher::dispatch(ActiveRequest& request, const RequestRouter::Choice& 
       admission_.waiting_tokens(queue_number(options_.pools, request.meters, request.pool), request.traffic_class);
   Grant made = router_.dispatch(request, choice, waiting, now);
   made.due_at = request.due_at;
+  made.rate_limits = admission_.rate_limits(request.tenant, now);
   if (request.attempts == 1) counters_.sent(request, made);
   return made;
 }
@@ -393,6 +395,7 @@ void Dispatcher::pump(core::Instant now) {
       deferral_.sent(*request);
       feed_.arrived(*request, now);
       grant(*request, now);
+      request->grant.rate_limits = admission_.rate_limits(request->tenant, now);  // Its tokens are taken now.
       request->listener->deliver(request->ticket, request->grant);
     }
   }

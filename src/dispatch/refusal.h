@@ -29,6 +29,8 @@ struct Refusal {
   std::string message;              // A sentence that names the limit, its value and the observed value.
   std::uint32_t retry_after_s = 0;  // 0 if a later attempt is refused, too.
   bool is_work = true;              // As ArrivalResult::is_work.
+  // Of its tenant, where a limit of the tenant or class may be the reason.
+  admission::RateLimits rate_limits{};
 };
 
 // The refusal of the admission controller. `served`: at least one replica serves the model, ready or not.

@@ -80,6 +80,7 @@ struct Grant {
   std::uint32_t truncated_prompt_tokens = 0;  // Estimated tokens that were dropped from the prompt.
   // The request was deferred and waited for a replica since then, because its deadline is near.
   std::optional<core::Instant> due_at{};
+  admission::RateLimits rate_limits{};  // Of its tenant, with this request.
   routing::PickReason why = routing::PickReason::kLoad;
 
   // The value that the client is told.

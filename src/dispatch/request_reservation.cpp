@@ -46,7 +46,7 @@ void reserve(ActiveRequest& request, const RequestInfo& info, const DispatchOpti
   const bool worst = !std::isinf(capacity) && tenant.reserve == admission::Reserve::kWorst;
   const std::uint32_t cap = tighter(tenant.caps, replicas.model(request.model).caps).completion_tokens;
   if (!info.max_tokens) limit_answers(request, info, options, context_of(request, tenant, replicas), cap, worst);
-  request.claim = {request.estimate.total(), request.estimate.total()};
+  request.claim = admission::claim_of(request.estimate);
   if (!worst) return;
   admission::ReservationRequest wanted;
   wanted.capacity = capacity;

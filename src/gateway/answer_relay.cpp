@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "api/answer_watch.h"
+#include "core/append.h"
 #include "gateway/answer_end.h"
 #include "gateway/buffers.h"
 #include "gateway/fields.h"
@@ -34,6 +35,9 @@ void AnswerRelay::take_head(const net::ResponseHead& head, const Origin& origin)
   if (origin.truncated_prompt_tokens > 0)
     append_field("x-penstock-truncated-prompt-tokens", origin.truncated_prompt_tokens);
   if (origin.truncated_messages > 0) append_field("x-penstock-truncated-messages", origin.truncated_messages);
+  std::vector<std::pair<std::string, std::string>> limits;
+  append_rate_limits(limits, origin.rate_limits);
+  for (const auto& [name, value] : limits) core::append_all(head_, {name, ": ", value, "\r\n"});
   if ((head.status == 429 || head.status == 503) && !head.has_field("retry-after")) head_.append("Retry-After: 1\r\n");
   if (!raw_) return;
   if (head.chunked) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "api/answer_watch.h"
+#include "dispatch/refusal.h"
 #include "net/http.h"
 #include "net/server.h"
 
@@ -24,9 +25,10 @@ class AnswerRelay {
     std::optional<std::uint32_t> lowered_max_tokens{};
     // What was dropped from a truncated prompt, which the client is told; 0: nothing.
     std::uint32_t truncated_prompt_tokens = 0, truncated_messages = 0;
-    bool raw = false;        // The framing of the replica's answer is relayed with its bytes.
-    bool keep_alive = true;  // Whether the client's connection is kept open.
-    bool events = false;     // A stream, which may end early and so has no length.
+    admission::RateLimits rate_limits{};  // Of the tenant.
+    bool raw = false;                     // The framing of the replica's answer is relayed with its bytes.
+    bool keep_alive = true;               // Whether the client's connection is kept open.
+    bool events = false;                  // A stream, which may end early and so has no length.
   };
 
   void reset() {

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <chrono>
+#include <cmath>
 
 #include "api/engine_controls.h"
 #include "core/append.h"
@@ -38,7 +40,10 @@ constexpr FieldNames kRewritten{
 constexpr FieldNames kForwarded{std::array<std::string_view, 7>{"content-type", "accept", "user-agent", "traceparent",
                                                                 "tracestate", "baggage", "b3"}};
 // Fields of an answer that the gateway writes itself or keeps.
-constexpr FieldNames kKept{std::array<std::string_view, 3>{"content-length", "x-request-id", "set-cookie"}};
+constexpr FieldNames kKept{std::array<std::string_view, 9>{
+    "content-length", "x-request-id", "set-cookie", "x-ratelimit-limit-tokens", "x-ratelimit-remaining-tokens",
+    "x-ratelimit-reset-tokens", "x-ratelimit-limit-requests", "x-ratelimit-remaining-requests",
+    "x-ratelimit-reset-requests"}};
 constexpr FieldNames kControls{kHeaderControls};
 
 // Connection may name further hop-by-hop fields (RFC 9110, 7.6.1).
@@ -52,6 +57,15 @@ bool named_in(std::string_view connection, std::string_view name) {
     connection.remove_prefix(std::min(comma + 1, connection.size()));
   }
   return false;
+}
+
+// "6s", "1m30s", "1h0m5s": whole seconds, rounded up.
+std::string duration_text(core::Duration duration) {
+  const auto seconds = std::chrono::ceil<std::chrono::seconds>(duration).count();
+  std::string text = fmt::format("{}s", seconds % 60);
+  if (seconds >= 60) text.insert(0, fmt::format("{}m", seconds / 60 % 60));
+  if (seconds >= 3600) text.insert(0, fmt::format("{}h", seconds / 3600));
+  return text;
 }
 
 void append_field(std::string& out, const net::Field& field) {
@@ -86,6 +100,18 @@ void append_answer_head(std::string& out, const net::ResponseHead& head, std::st
   if (replica.empty()) return;
   append_field(out, {"x-penstock-replica", replica});
   append_field(out, {"x-penstock-route", why});
+}
+
+void append_rate_limits(std::vector<std::pair<std::string, std::string>>& fields, const admission::RateLimits& limits) {
+  if (limits.tokens > 0.0) {
+    fields.emplace_back("x-ratelimit-limit-tokens", fmt::format("{:.0f}", std::floor(limits.tokens)));
+    fields.emplace_back("x-ratelimit-remaining-tokens", fmt::format("{:.0f}", std::floor(limits.tokens_left)));
+    fields.emplace_back("x-ratelimit-reset-tokens", duration_text(limits.tokens_reset));
+  }
+  if (limits.requests > 0) {
+    fields.emplace_back("x-ratelimit-limit-requests", std::to_string(limits.requests));
+    fields.emplace_back("x-ratelimit-remaining-requests", std::to_string(limits.requests_left));
+  }
 }
 
 std::vector<net::Field> fields_of(std::string_view answer_head) {

@@ -8,10 +8,12 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "api/request.h"
 #include "core/time.h"
+#include "dispatch/refusal.h"
 #include "net/http.h"
 
 namespace penstock::gateway {
@@ -52,6 +54,9 @@ void append_answer_head(std::string& out, const net::ResponseHead& head, std::st
                         std::string_view replica, std::string_view why);
 // Parses such text; the views point into it.
 [[nodiscard]] std::vector<net::Field> fields_of(std::string_view answer_head);
+
+// Appends the limits of a tenant and what is left of them, under the names and in the formats of OpenAI.
+void append_rate_limits(std::vector<std::pair<std::string, std::string>>& fields, const admission::RateLimits& limits);
 
 // Returns the id for a replica: unique, because engines mix up requests with the same id, and without punctuation that
 // an engine could read as an address. It begins with the client's id if that is usable.

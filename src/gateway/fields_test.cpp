@@ -127,5 +127,29 @@ TEST(Fields, WritesTheIdOfARequest) {
   EXPECT_EQ(id, "req-0000000000000007");
 }
 
+TEST(RateLimitFields, HaveOpenAisNamesAndFormats) {
+  using std::chrono::milliseconds;
+  const auto reset = [](core::Duration duration) {
+    std::vector<std::pair<std::string, std::string>> fields;
+    append_rate_limits(fields, {3000.0, 41.9, duration});
+    EXPECT_EQ(fields.size(), 3U);
+    EXPECT_EQ(fields[0], (std::pair<std::string, std::string>{"x-ratelimit-limit-tokens", "3000"}));
+    EXPECT_EQ(fields[1], (std::pair<std::string, std::string>{"x-ratelimit-remaining-tokens", "41"}));
+    EXPECT_EQ(fields[2].first, "x-ratelimit-reset-tokens");
+    return fields[2].second;
+  };
+  EXPECT_EQ(reset({}), "0s");
+  EXPECT_EQ(reset(milliseconds{5001}), "6s");
+  EXPECT_EQ(reset(milliseconds{60'000}), "1m0s");
+  EXPECT_EQ(reset(milliseconds{90'000}), "1m30s");
+  EXPECT_EQ(reset(milliseconds{3'605'000}), "1h0m5s");
+  std::vector<std::pair<std::string, std::string>> fields;
+  append_rate_limits(fields, {});
+  EXPECT_TRUE(fields.empty()) << "a tenant without limits";
+  append_rate_limits(fields, {0.0, 0.0, {}, 8, 3});
+  EXPECT_EQ(fields, (std::vector<std::pair<std::string, std::string>>{{"x-ratelimit-limit-requests", "8"},
+                                                                      {"x-ratelimit-remaining-requests", "3"}}));
+}
+
 }  // namespace
 }  // namespace penstock::gateway

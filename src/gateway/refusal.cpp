@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/result.h"
+#include "gateway/fields.h"
 
 namespace penstock::gateway {
 namespace {
@@ -55,6 +56,7 @@ Refusal make_refusal(dispatch::Refusal refusal) {
       make_refusal(row.status, row.type, dispatch::to_string(refusal.reason), std::move(refusal.message), row.param);
   made.retry_after_s = refusal.retry_after_s;
   made.counted = true;
+  made.rate_limits = refusal.rate_limits;
   return made;
 }
 
@@ -72,10 +74,20 @@ void RefusalCounts::add_to(std::map<std::string, std::uint64_t>& totals) const {
   for (const auto& [code, count] : counts_) totals[code] += count;
 }
 
+std::vector<std::pair<std::string, std::string>> refusal_fields(const Refusal& refusal) {
+  std::vector<std::pair<std::string, std::string>> fields;
+  const bool is_429 = refusal.error.status == 429;
+  if (refusal.retry_after_s > 0) fields.emplace_back("Retry-After", std::to_string(refusal.retry_after_s));
+  // Without it, OpenAI's clients repeat a request that got 429.
+  if (is_429 && refusal.retry_after_s == 0) fields.emplace_back("x-should-retry", "false");
+  if (is_429) append_rate_limits(fields, refusal.rate_limits);
+  return fields;
+}
+
 void refuse(net::Exchange& exchange, const Refusal& refusal, std::string_view request_id) {
+  const auto own = refusal_fields(refusal);
   std::vector<net::Field> fields{{"Content-Type", "application/json"}, {"x-request-id", request_id}};
-  const std::string seconds = std::to_string(refusal.retry_after_s);
-  if (refusal.retry_after_s > 0) fields.push_back({"Retry-After", seconds});
+  for (const auto& [name, value] : own) fields.push_back({name, value});
   if (refusal.error.status == 401) fields.push_back({"WWW-Authenticate", "Bearer"});
   exchange.respond(refusal.error.status, fields, api::error_body(refusal.error));
 }

@@ -6,6 +6,8 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "api/answer.h"
 #include "dispatch/refusal.h"
@@ -17,6 +19,7 @@ struct Refusal {
   api::ApiError error;
   std::uint32_t retry_after_s = 0;  // 0 means no Retry-After field.
   bool counted = false;             // The dispatcher has counted it.
+  admission::RateLimits rate_limits{};
 };
 
 // Refusals by error code that the dispatcher does not count, such as those of clients without a valid key. Any thread
@@ -39,7 +42,10 @@ class RefusalCounts {
 // In OpenAI's format.
 [[nodiscard]] Refusal make_refusal(dispatch::Refusal refusal);
 
-// Sends {"error":…} as the complete answer, with x-request-id and, if the refusal has one, Retry-After.
+// Retry-After, or x-should-retry where a later attempt is refused, too; with status 429 also the rate limits.
+[[nodiscard]] std::vector<std::pair<std::string, std::string>> refusal_fields(const Refusal& refusal);
+
+// Sends {"error":…} as the complete answer, with these fields and x-request-id.
 void refuse(net::Exchange& exchange, const Refusal& refusal, std::string_view request_id);
 
 }  // namespace penstock::gateway

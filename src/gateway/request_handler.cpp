@@ -196,8 +196,8 @@ void RequestHandler::take_head(const net::ResponseHead& head) {
   }
   const std::string_view replica = shows_routing_ ? std::string_view{grant_.target->id} : std::string_view{};
   relay_.take_head(head, {ids_.own, replica, routing::to_string(grant_.why), grant_.lowered_max_tokens(),
-                          grant_.truncated_prompt_tokens, prompt_fit_.truncated_messages(), call_.raw(),
-                          exchange_->head().keep_alive, is_events()});
+                          grant_.truncated_prompt_tokens, prompt_fit_.truncated_messages(), grant_.rate_limits,
+                          call_.raw(), exchange_->head().keep_alive, is_events()});
   if (is_attempt(phase_)) enter(Phase::kAwaitingFirstByte);
 }
 

@@ -158,7 +158,7 @@ net::BodyAdmission Worker::admit_body(const net::RequestHead& head, std::uint64_
   context_.refusal_counts.count(*refusal);
   admission.refusal_status = refusal->error.status;
   admission.refusal_body = api::error_body(refusal->error);
-  admission.retry_after_s = refusal->retry_after_s;
+  admission.refusal_fields = refusal_fields(*refusal);
   return admission;
 }
 

@@ -7,6 +7,8 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "core/time.h"
 #include "net/body.h"
@@ -91,7 +93,7 @@ struct BodyAdmission {
   // Anything but 0 refuses the body with this status and error body; the connection is closed.
   int refusal_status = 0;
   std::string refusal_body{};
-  std::uint32_t retry_after_s = 0;
+  std::vector<std::pair<std::string, std::string>> refusal_fields{};  // Such as Retry-After.
 };
 
 class ExchangeHandler {

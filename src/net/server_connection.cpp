@@ -201,10 +201,12 @@ void ServerConnection::begin_body(std::string_view rest) {
 bool ServerConnection::admit_body(std::uint64_t bytes) {
   const BodyAdmission admission = exchange_.request()->admit(core_.handler, *core_.memory, bytes);
   if (admission.refusal_status == 0) return true;
+  std::vector<Field> fields;
+  for (const auto& [name, value] : admission.refusal_fields) fields.push_back({name, value});
   if (admission.refusal_body.empty())
     refuse_for_memory();
   else
-    refuse(admission.refusal_status, admission.refusal_body, admission.retry_after_s);
+    refuse(admission.refusal_status, admission.refusal_body, std::move(fields));
   return false;
 }
 

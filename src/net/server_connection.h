@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "net/address.h"
 #include "net/server.h"
@@ -64,7 +65,7 @@ class ServerConnection final : public ServerSocket {
   void send_waiting();
   void on_all_sent();
   void refuse(int status, std::string_view fault);
-  void refuse(int status, std::string_view body, std::uint32_t retry_after_s);
+  void refuse(int status, std::string_view body, std::vector<Field> fields);
   void refuse_for_memory();
   void on_output_stored() override { update_watch(); }
   void break_off() override;

@@ -14,7 +14,7 @@ namespace penstock::net {
 namespace {
 
 constexpr core::Duration kLingerTime = std::chrono::seconds{2};
-constexpr std::uint32_t kRetryAfterMemoryS = 1;
+constexpr std::string_view kRetryAfterMemoryS = "1";
 
 }  // namespace
 
@@ -45,7 +45,9 @@ void ServerConnection::on_all_sent() {
 }
 
 void ServerConnection::refuse(int status, std::string_view fault) {
-  refuse(status, core_.handler.error_body(status, fault), status == 503 ? kRetryAfterMemoryS : 0);
+  std::vector<Field> fields;
+  if (status == 503) fields.push_back({"Retry-After", kRetryAfterMemoryS});
+  refuse(status, core_.handler.error_body(status, fault), std::move(fields));
 }
 
 void ServerConnection::refuse_for_memory() {
@@ -53,15 +55,13 @@ void ServerConnection::refuse_for_memory() {
   refuse(503, "the limit of memory for requests is reached; retry later");
 }
 
-void ServerConnection::refuse(int status, std::string_view body, std::uint32_t retry_after_s) {
+void ServerConnection::refuse(int status, std::string_view body, std::vector<Field> fields) {
   lingers_ = true;
   exchange_.answer().begin_refusal();
-  const std::string seconds = std::to_string(retry_after_s);
   const std::string id =
       exchange_.request() != nullptr ? core_.handler.request_id(exchange_.request()->head) : std::string{};
-  std::vector<Field> fields{{"Content-Type", "application/json"}};
-  if (!id.empty()) fields.push_back({"x-request-id", id});
-  if (retry_after_s > 0) fields.push_back({"Retry-After", seconds});
+  if (!id.empty()) fields.insert(fields.begin(), {"x-request-id", id});
+  fields.insert(fields.begin(), {"Content-Type", "application/json"});
   std::string answer;
   exchange_.answer().append_head(answer, status, fields, body.size(), core_.date_line(), core_.draining);
   send(answer, body);

@@ -101,6 +101,34 @@ class SdkTest(unittest.TestCase):
         self.assertEqual([answer.usage.completion_tokens for answer in answers], [60] * 3)
         self.assertGreater(self.gateway.overview()["refused_total"], 0)
 
+    def test_python_does_not_repeat_what_its_budget_can_never_hold(self):
+        with self.assertRaises(openai.RateLimitError) as caught:
+            self.ask(self.client("sk-small", max_retries=4), messages=[{"role": "user", "content": "word " * 1000}])
+        self.assertEqual(caught.exception.code, "token_budget_exceeded")
+        self.assertIn("(burst), 100; shorten the prompt", caught.exception.message)
+        self.assertNotIn("retry-after", caught.exception.response.headers)
+        self.assertEqual(self.gateway.overview()["refused_total"], 1)
+
+    def test_python_reads_its_rate_limits(self):
+        def limits(headers):
+            return [headers.get("x-ratelimit-" + name) for name in ("limit-tokens", "remaining-tokens", "reset-tokens")]
+
+        raw = self.client("sk-small").chat.completions.with_raw_response.create(
+            model=MODEL, messages=ASKED, max_tokens=60, extra_body={"ignore_eos": True})
+        limit, remaining, reset = limits(raw.headers)
+        self.assertEqual(limit, "100")
+        self.assertEqual(remaining, "0")  # The template of a chat is reserved, too.
+        self.assertRegex(reset, r"\A([6-9]|1[0-9]|2[0-5])s\Z")  # A full budget takes 5 s, and the reservation more.
+        with self.assertRaises(openai.RateLimitError) as caught:
+            for _ in "123":
+                self.ask(self.client("sk-small"), max_tokens=60)
+        limit, remaining, reset = limits(caught.exception.response.headers)
+        self.assertEqual(limit, "100")
+        self.assertLess(int(remaining), 100)
+        self.assertRegex(reset, r"\A[0-9]+s\Z")
+        raw = self.client().chat.completions.with_raw_response.create(model=MODEL, messages=ASKED, max_tokens=4)
+        self.assertEqual(limits(raw.headers), [None] * 3)
+
     def test_python_cancels_a_stream(self):
         stream = self.client().chat.completions.create(model=MODEL, messages=ASKED, max_tokens=5000, stream=True,
                                                        extra_body={"ignore_eos": True})
