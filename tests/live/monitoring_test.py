@@ -158,6 +158,32 @@ class MonitoringTest(unittest.TestCase):
                 done = promtool(*words)
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
+    def test_the_queries_of_the_gpu_bill_are_right_over_restarts(self):
+        """Two planners count the same cost, then both restart, one as another pod. A third one is of another namespace."""
+        page = (ROOT / "docs/explain-the-gpu-bill.md").read_text()
+        by_tenant, by_pool = re.findall(r"(?ms)^```promql\n(.*?)^```", page)
+        def of(name, labels, pod, namespace="llm"):
+            return f'{name}{{{labels},namespace="{namespace}",pod="{pod}"}}'
+        # 1 USD an hour of shop and 2 of lab, from the start of the series.
+        series, day = [], 24 * 60
+        for tenant, rate in (("shop", 1 / 60), ("lab", 2 / 60)):
+            labels, name = f'tenant="{tenant}",model="m"', "penstock_tenant_gpu_cost_usd_total"
+            series += [(of(name, labels, "planner-a"), f"0+{rate}x{day} _x{day}"),
+                       (of(name, labels, "planner-b"), f"0+{rate}x{day} 0+{rate}x{day}"),
+                       (of(name, labels, "planner-c"), f"_x{day} 0+{rate}x{day}")]
+        series.append((of("penstock_tenant_gpu_cost_usd_total", 'tenant="shop",model="m"', "planner-d", "other"), f"0+{10 / 60}x{2 * day}"))
+        series += [(of("penstock_gpu_cost_usd_total", 'pool="chat"', pod), f"0+0.05x{day} 0+0.05x{day}") for pod in ("planner-a", "planner-b")]
+        queries = [(by_tenant, [{"labels": '{tenant="shop",model="m"}', "value": 528}, {"labels": '{tenant="lab",model="m"}', "value": 96}]),
+                   (by_pool, [{"labels": '{pool="chat"}', "value": 144}])]
+        with tempfile.TemporaryDirectory() as folder:
+            test = os.path.join(folder, "test.yaml")
+            with open(test, "w") as file:
+                json.dump({"rule_files": [], "evaluation_interval": "1m", "tests": [{
+                    "interval": "1m", "input_series": [{"series": name, "values": values} for name, values in series],
+                    "promql_expr_test": [{"expr": f"round({query}, 2)", "eval_time": "49h", "exp_samples": samples} for query, samples in queries]}]}, file)
+            done = promtool("test", "rules", test)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
     def test_alerts_fire_on_faults_and_on_nothing_else(self):
         self.assertEqual({alert for case in CASES for alert in case[1]}, {name for name in rules() if name.startswith("Penstock")},
                          "alerts without a case")
