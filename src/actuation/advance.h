@@ -9,18 +9,10 @@
 #include <vector>
 
 #include "actuation/fleet_state.h"
+#include "actuation/role_switch.h"
 #include "core/time.h"
 
 namespace penstock::actuation {
-
-// Replicas of another pool can take the role of this one, without a start.
-struct RoleSwitch {
-  std::string partner;        // The pool whose replicas may come.
-  core::Duration time{};      // From the end of the drain until the replica serves here.
-  core::Duration start_up{};  // Of a new replica: what a switch has to be faster than.
-
-  friend bool operator==(const RoleSwitch&, const RoleSwitch&) = default;
-};
 
 struct PoolWant {
   std::string pool;

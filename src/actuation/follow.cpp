@@ -154,15 +154,10 @@ bool is_dead(const Tick& tick, const Replica& replica, const Seen* seen) {
   return seen->gateway->open_requests == 0 || !seen->gateway->healthy;
 }
 
-void learn_drain_time(PoolState& pool, core::Duration drain) {
-  constexpr int kWeight = 4;  // Of one drain: 1/4.
-  pool.drain_time = pool.drain_time ? *pool.drain_time + (drain - *pool.drain_time) / kWeight : drain;
-}
-
 void follow_drain(Tick& tick, Replica& replica, const Seen* seen) {
   follow_health(replica, seen);
   if (is_drained(tick, replica, seen)) {
-    learn_drain_time(pool_state(tick.fleet, replica.pool), tick.now - replica.since);
+    learn_drain_time(pool_state(tick.fleet, replica.pool).drain_time, tick.now - replica.since);
     if (const PoolWant* const to = replica.switch_to.empty() ? nullptr : tick.want_of(replica.switch_to))
       return tick.switch_role(replica, *to);
     return is_wanted_asleep(tick, replica) ? tick.sleep(replica, StepReason::kDrained)

@@ -29,6 +29,29 @@ bool has_own_cost(const PodSeen& pod) {
   return pod.deletion_cost == kDrainingCost || pod.deletion_cost == kDrainedCost;
 }
 
+bool goes_before(const PodSeen& left, const PodSeen& right) {
+  const auto key = [](const PodSeen& pod) {
+    const std::uint32_t open = pod.gateway ? pod.gateway->open_requests : UINT32_MAX;
+    return std::tuple{class_of(pod), !pod.is_marked, has_own_cost(pod) ? pod.deletion_cost : 0, open, -pod.created_s};
+  };
+  const auto a = key(left), b = key(right);
+  return a != b ? a < b : left.name < right.name;
+}
+
+std::uint32_t active_of(const TargetSeen& seen) { return static_cast<std::uint32_t>(seen.pods.size()); }
+
+// Pods beyond the number of replicas, which are about to be deleted, are victims, too.
+std::uint32_t surplus_of(const TargetSeen& seen, std::uint32_t wanted) {
+  const std::uint32_t most = std::max(active_of(seen) + seen.departing, seen.replicas);
+  return most - std::min(most, wanted);
+}
+
+// Replicas that have no pod yet.
+std::uint32_t absent_of(const TargetSeen& seen) {
+  const std::uint32_t exist = std::max(active_of(seen) + seen.departing, seen.existing.value_or(0));
+  return seen.replicas > exist ? seen.replicas - exist : 0;
+}
+
 class Scaler {
  public:
   Scaler(PodScaling& state, std::uint32_t wanted, const TargetSeen& seen, const PodLimits& limits, core::Instant now)
@@ -40,6 +63,8 @@ class Scaler {
       return std::move(result_);
     }
     if (wanted_ >= seen_.replicas) {
+      state_.departed = 0;
+      state_.moved.clear();
       mark({});
       if (wanted_ > seen_.replicas) grow();
       return std::move(result_);
@@ -49,6 +74,11 @@ class Scaler {
       mark({});
       return std::move(result_);
     }
+    if (seen_.departing > 0) {
+      hold(HoldCause::kDraining, {}, "a pod goes to another target; nothing shrinks until its controller releases it");
+      return std::move(result_);
+    }
+    if (state_.departed > 0 && give_up_places()) return std::move(result_);
     if (has_unknown_pods()) return std::move(result_);
     shrink();
     return std::move(result_);
@@ -115,8 +145,9 @@ class Scaler {
   }
 
   bool has_rollout() const {
-    return std::any_of(seen_.pods.begin(), seen_.pods.end(),
-                       [this](const PodSeen& pod) { return pod.revision != seen_.pods.front().revision; });
+    return seen_.has_rollout || std::any_of(seen_.pods.begin(), seen_.pods.end(), [this](const PodSeen& pod) {
+             return pod.revision != seen_.pods.front().revision;
+           });
   }
 
   // Pods that the watch has not brought yet may have open requests, and marks would go to the wrong ones.
@@ -140,42 +171,51 @@ class Scaler {
     return true;
   }
 
-  static bool goes_before(const PodSeen& left, const PodSeen& right) {
-    const auto key = [](const PodSeen& pod) {
-      const std::uint32_t open = pod.gateway ? pod.gateway->open_requests : UINT32_MAX;
-      return std::tuple{class_of(pod), !pod.is_marked, has_own_cost(pod) ? pod.deletion_cost : 0, open, -pod.created_s};
-    };
-    const auto a = key(left), b = key(right);
-    return a != b ? a < b : left.name < right.name;
-  }
-
   void shrink() {
     if (seen_.is_ordered) return shrink_ordered();
-    const auto active = static_cast<std::uint32_t>(seen_.pods.size());
-    // Pods beyond the number of replicas, which are about to be deleted, are victims, too.
-    const std::uint32_t surplus = std::max(active, seen_.replicas) - wanted_;
-    // Replicas that have no pod yet go without a victim.
-    const std::uint32_t exist = std::max(active, seen_.existing.value_or(0));
-    const std::uint32_t absent = seen_.replicas > exist ? seen_.replicas - exist : 0;
-    const std::uint32_t victims = std::min(active, surplus - std::min(surplus, absent));
-    std::vector<const PodSeen*> order = all_pods();
-    std::sort(order.begin(), order.end(),
-              [](const PodSeen* left, const PodSeen* right) { return goes_before(*left, *right); });
-    order.resize(victims);
+    const std::vector<const PodSeen*> order = victims_of(seen_, wanted_);
     mark({order.begin(), order.end()});
-    if (absent > 0) return scale(std::min(surplus, absent), false);
-    if (active > seen_.replicas) return;
+    if (const std::uint32_t absent = absent_of(seen_); absent > 0)
+      return scale(std::min(surplus_of(seen_, wanted_), absent), false);
+    if (active_of(seen_) > seen_.replicas) return;
     for (const PodSeen* pod : order)
-      if (is_idle(*pod) && pod->is_scheduled && pod->deletion_cost != kDrainedCost)
+      if (is_idle(*pod) && pod->is_scheduled && !pod->leaves && pod->deletion_cost != kDrainedCost)
         result_.steps.push_back({PodStepKind::kDrained, pod->name});
+    for (const PodSeen* pod : order)
+      if (pod->leaves) let_leave(*pod);
     std::uint32_t count = 0;
     for (const PodSeen* pod : deletion_order()) {
       const bool is_victim = std::find(order.begin(), order.end(), pod) != order.end();
-      const bool goes_next = !pod->is_scheduled || pod->deletion_cost == kDrainedCost;
+      const bool goes_next = !pod->is_scheduled || (pod->deletion_cost == kDrainedCost && !pod->leaves);
       if (count == order.size() || !is_victim || !goes_next || !may_go(*pod)) break;
       ++count;
     }
     take(count, order);
+  }
+
+  void let_leave(const PodSeen& pod) {
+    if (!may_go(pod)) return;
+    if (!pod.has_next_role) return result_.steps.push_back({PodStepKind::kSwitch, pod.name});
+    if (pod.may_join) result_.steps.push_back({PodStepKind::kMove, pod.name});
+  }
+
+  // The controller has made pods in the places of those that have gone to the other target. It deletes those that are
+  // not Ready first; one that becomes Ready meanwhile has the least deletion cost, and gets no requests.
+  bool give_up_places() {
+    std::vector<const PodSeen*> made = all_pods();
+    std::erase_if(made, [](const PodSeen* pod) { return pod->is_ready; });
+    std::sort(made.begin(), made.end(), [](const PodSeen* left, const PodSeen* right) {
+      return std::tuple{class_of(*left), -left->created_s, left->name} <
+             std::tuple{class_of(*right), -right->created_s, right->name};
+    });
+    const std::uint32_t count =
+        std::min({state_.departed, seen_.replicas - wanted_, static_cast<std::uint32_t>(made.size())});
+    if (count == 0 || active_of(seen_) > seen_.replicas) return false;
+    made.resize(count);
+    for (const PodSeen* pod : made)
+      if (pod->deletion_cost != kDrainedCost) result_.steps.push_back({PodStepKind::kDrained, pod->name});
+    scale(count, false);
+    return true;
   }
 
   // The highest ordinals go, whether they have a pod or not.
@@ -247,6 +287,8 @@ class Scaler {
   bool is_idle(const PodSeen& pod) {
     const bool is_so = has_nothing_open(pod);
     if (is_so) idle_.insert(pod.name);
+    if (is_so && pod.is_marked && pod.is_ready && state_.drained.insert(pod.name).second)
+      learn_drain_time(state_.drain_time, now_ - pod.marked_since);
     return is_so;
   }
 
@@ -294,14 +336,20 @@ class Scaler {
     const std::set<const PodSeen*> gone = leaving();
     for (const PodSeen& pod : seen_.pods) {
       const bool is_known = has_gateway() && (pod.gateway || pod.is_marked || !pod.is_ready);
-      const bool is_victim = is_known && victims.contains(&pod);
+      const bool is_wanted = !victims.contains(&pod);
+      // A pod whose engine has another role than its pool must not serve, whatever is known.
+      const bool is_victim = (is_known && !is_wanted) || !pod.has_role;
+      if (is_wanted && !pod.has_role && pod.is_marked && pod.is_ready)
+        result_.steps.push_back({PodStepKind::kRestore, pod.name});
       if (!is_victim && gone.contains(&pod)) continue;
       if (is_victim && pod.is_scheduled && !pod.is_marked) result_.steps.push_back({PodStepKind::kMark, pod.name});
       if (!is_victim && (pod.is_marked || has_own_cost(pod))) result_.steps.push_back({PodStepKind::kUnmark, pod.name});
     }
-    std::erase_if(state_.quiet_since, [&](const auto& each) {
-      return std::none_of(victims.begin(), victims.end(), [&](const PodSeen* pod) { return pod->name == each.first; });
-    });
+    const auto stays = [&](const std::string& name) {
+      return std::none_of(victims.begin(), victims.end(), [&](const PodSeen* pod) { return pod->name == name; });
+    };
+    std::erase_if(state_.quiet_since, [&](const auto& each) { return stays(each.first); });
+    std::erase_if(state_.drained, stays);
   }
 
   void scale(std::uint32_t fewer, bool disrupts) {
@@ -319,6 +367,11 @@ class Scaler {
   PodAdvance result_;
 };
 
+// Until Kubernetes has counted the pods that go now, these budgets allow no more.
+void spend_budgets(PodScaling& state, const TargetSeen& seen) {
+  for (const BudgetSeen& budget : seen.budgets) state.budget_versions[budget.name] = budget.version;
+}
+
 }  // namespace
 
 const char* to_string(HoldCause cause) {
@@ -327,16 +380,32 @@ const char* to_string(HoldCause cause) {
 }
 
 const char* to_string(PodStepKind kind) {
-  return core::name_of<PodStepKind::kScale>(kind, {"mark", "unmark", "drained", "scale"});
+  return core::name_of<PodStepKind::kMove>(kind, {"mark", "unmark", "drained", "scale", "switch", "restore", "move"});
+}
+
+std::vector<const PodSeen*> victims_of(const TargetSeen& seen, std::uint32_t wanted) {
+  // Places without a pod go without a victim, and so do those of pods that have gone to another target.
+  const std::uint32_t surplus = surplus_of(seen, wanted);
+  const std::uint32_t count = std::min(active_of(seen), surplus - std::min(surplus, absent_of(seen) + seen.departing));
+  std::vector<const PodSeen*> order;
+  for (const PodSeen& pod : seen.pods) order.push_back(&pod);
+  std::sort(order.begin(), order.end(),
+            [](const PodSeen* left, const PodSeen* right) { return goes_before(*left, *right); });
+  order.resize(count);
+  return order;
 }
 
 PodAdvance advance(PodScaling& state, std::optional<std::uint32_t> wanted, const TargetSeen& seen,
                    const PodLimits& limits, core::Instant now) {
   if (!seen.missing.empty()) return {{}, {HoldCause::kNoData, {}, seen.missing}};
+  for (const std::string& pod : seen.released) state.departed += static_cast<std::uint32_t>(state.moved.erase(pod));
   if (!wanted) {
     state.known = seen.replicas;
     state.held_until.reset();
     state.is_held_by_planner = false;
+    state.departed = 0;
+    state.moved.clear();
+    state.departures.clear();
     return {};
   }
   return Scaler{state, *wanted, seen, limits, now}.run();
@@ -344,9 +413,13 @@ PodAdvance advance(PodScaling& state, std::optional<std::uint32_t> wanted, const
 
 void scaled(PodScaling& state, const TargetSeen& seen, const PodStep& step) {
   state.known = step.replicas;
-  if (!step.disrupts) return;
-  // Until Kubernetes has counted the pods that go now, these budgets allow no more.
-  for (const BudgetSeen& budget : seen.budgets) state.budget_versions[budget.name] = budget.version;
+  if (step.replicas < seen.replicas) state.departed -= std::min(state.departed, seen.replicas - step.replicas);
+  if (step.disrupts) spend_budgets(state, seen);
+}
+
+void moved(PodScaling& state, const TargetSeen& seen, const PodStep& step) {
+  state.moved.insert(step.pod);
+  spend_budgets(state, seen);
 }
 
 }  // namespace penstock::actuation

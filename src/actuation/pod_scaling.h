@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,6 +32,13 @@ struct PodSeen {
   core::Instant blocked_since;
   std::optional<GatewaySeen> gateway;  // Empty: the gateway does not list it.
   std::optional<EngineSeen> engine;
+  // Of pods that came from another target, or may go to one; see pod_switch.h.
+  bool has_role = true;        // The engine has the role of its pool, as far as is known.
+  bool can_switch = false;     // The engine can take the role of the other pool.
+  bool is_committed = false;   // The engine was asked to take it, or may have it.
+  bool has_next_role = false;  // The engine has it.
+  bool leaves = false;         // The pod is to go to the other target once it is drained.
+  bool may_join = false;       // The other target has a place for it now.
 };
 
 // A PodDisruptionBudget that selects pods of the target.
@@ -57,6 +65,14 @@ struct TargetSeen {
   std::vector<PodSeen> pods;
   std::vector<BudgetSeen> budgets;
   std::optional<core::Instant> gateway_at;  // When the gateway was last asked and answered.
+  // Of targets that exchange pods. `departing`: pods that have got the labels of the other target, and that the
+  // controller of this one still counts. `joining`: pods that have got the labels of this target and are not in `pods`,
+  // because its controller does not count them yet, or still has to delete another one in their place.
+  std::uint32_t departing = 0, joining = 0;
+  std::set<std::string>
+      released;              // Pods with the labels of the other target that this one's controller does not count.
+  bool is_settled = false;   // The controller has seen `replicas`, and all pods are to have the same template.
+  bool has_rollout = false;  // Pods of another template are being replaced.
 };
 
 struct PodLimits {
@@ -98,6 +114,9 @@ enum class PodStepKind : std::uint8_t {
   kUnmark,   // The pod is needed again.
   kDrained,  // Deletion cost kDrainedCost.
   kScale,    // Set the number of replicas, if the target is as it was read; then call scaled().
+  kSwitch,   // Give the engine the role of the other target's pool.
+  kRestore,  // Give the engine the role of its own pool, which it has lost by a restart or was to leave.
+  kMove,     // Give the pod the labels of the other target; then call moved().
 };
 [[nodiscard]] const char* to_string(PodStepKind kind);  // "mark", "unmark", …
 
@@ -110,6 +129,14 @@ struct PodStep {
   friend bool operator==(const PodStep&, const PodStep&) = default;
 };
 
+// A pod that was chosen to go to another target.
+struct Departure {
+  core::Instant since;    // When it was chosen, or its drain began.
+  bool is_chosen = true;  // It still is.
+  // Replicas of the other target among which is the place in which it comes; none: it lacks the role.
+  std::optional<std::uint32_t> place{};
+};
+
 // What has to be remembered of a target. All else is on the pods, so that another planner can continue.
 struct PodScaling {
   std::optional<std::uint32_t> known;  // Replicas that the planner set, found at its start, or adopted.
@@ -119,6 +146,11 @@ struct PodScaling {
   std::optional<core::Instant> unknown_since;          // Pods exist that are not known.
   std::map<std::string, core::Instant> quiet_since;    // Marked pods without open requests at the gateway.
   std::map<std::string, std::string> budget_versions;  // Of budgets when pods were last taken from them.
+  std::set<std::string> drained;                       // Marked pods on which nothing has been open since.
+  std::optional<core::Duration> drain_time{};          // Mean of recent drains; empty before the first.
+  std::map<std::string, Departure> departures;         // By pod.
+  std::set<std::string> moved;                         // Pods that got its labels, and were not seen released yet.
+  std::uint32_t departed = 0;                          // Pods that were released, and whose places are to go, too.
 };
 
 struct PodAdvance {
@@ -138,12 +170,21 @@ struct PodAdvance {
 //   of replicas shrinks only by pods that Kubernetes deletes next and on which nothing is open: the gateway does not
 //   route to them and awaits nothing there, and the engine, read after that, has nothing open. While the gateway does
 //   not answer no pod is marked, and a Ready pod that it does not list is not marked either.
+// - Pods that go to another target (pod_switch.h) are drained in the same way. They are not deleted: their engine gets
+//   its new role, and then they get the labels of the other target as soon as that has a place for them. Until the
+//   controller of this one has released them nothing shrinks, because it would delete them. It makes a pod in the
+//   place of each; those places go next, with pods that were never Ready.
+// - A pod whose engine lacks the role of its pool is marked until it has the role again.
 // - Disruption budgets limit how many ready pods go at once.
 // O(pods · log pods).
 [[nodiscard]] PodAdvance advance(PodScaling& state, std::optional<std::uint32_t> wanted, const TargetSeen& seen,
                                  const PodLimits& limits, core::Instant now);
 
-// Result of a kScale.
+// Pods that go if `wanted` replicas are to stay, in order. Of a target without an order.
+[[nodiscard]] std::vector<const PodSeen*> victims_of(const TargetSeen& seen, std::uint32_t wanted);
+
+// Result of a kScale, and of a kMove.
 void scaled(PodScaling& state, const TargetSeen& seen, const PodStep& step);
+void moved(PodScaling& state, const TargetSeen& seen, const PodStep& step);
 
 }  // namespace penstock::actuation

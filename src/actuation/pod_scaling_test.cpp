@@ -450,7 +450,11 @@ TEST_F(PodScalingTest, NoPodWithOpenRequestsIsEverDeleted) {
           case Kind::kMark: pod->is_marked = true, pod->marked_since = now, pod->deletion_cost = kDrainingCost; break;
           case Kind::kDrained: pod->deletion_cost = kDrainedCost; break;
           case Kind::kUnmark: pod->is_marked = false, pod->deletion_cost = 0; break;
-          case Kind::kScale: scaled(state, seen, each); seen.replicas = each.replicas;
+          case Kind::kScale:
+            scaled(state, seen, each);
+            seen.replicas = each.replicas;
+            break;
+          default: FAIL() << "no pod has a role here";
         }
       }
       while (seen.pods.size() > seen.replicas) {

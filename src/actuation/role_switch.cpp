@@ -1,4 +1,6 @@
 // Replicas that one pool does not need take the role of another: which ones, and until when they are waited for.
+#include "actuation/role_switch.h"
+
 #include <algorithm>
 
 #include "actuation/census.h"
@@ -8,9 +10,9 @@ namespace penstock::actuation {
 
 namespace {
 
-// The drain of a replica and its switch take no longer than the start-up of another one.
+// Of a draining replica.
 bool is_in_time(const Tick& tick, const Replica& replica, const RoleSwitch& by) {
-  return tick.now - replica.since + by.time < by.start_up;
+  return is_in_time(tick.now - replica.since, by);
 }
 
 core::Duration drain_time(const Tick& tick, const std::string& pool) {
@@ -79,7 +81,7 @@ void switch_roles(Tick& tick) {
     if (!want.role_switch) continue;
     const PoolWant* const partner = tick.want_of(want.role_switch->partner);
     if (partner == nullptr || partner == &want) continue;
-    if (drain_time(tick, partner->pool) + want.role_switch->time >= want.role_switch->start_up) continue;
+    if (!is_in_time(drain_time(tick, partner->pool), *want.role_switch)) continue;
     if (const std::size_t count = lacking(want, take_census(tick, want)); count > 0)
       switch_between(tick, *partner, want, count);
   }

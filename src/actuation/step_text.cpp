@@ -35,10 +35,12 @@ std::string sentence(StepKind kind, std::string_view replica, StepReason why) {
 
 std::string sentence(PodStepKind kind, std::string_view pod) {
   if (kind == PodStepKind::kScale) return {};
-  return fmt::format("{} {}", pod,
-                     core::name_of<PodStepKind::kDrained>(kind, {"receives no new requests: it is to be removed",
-                                                                 "receives requests: it is needed again",
-                                                                 "can be removed: its last request has ended"}));
+  return fmt::format(
+      "{} {}", pod,
+      core::name_of<PodStepKind::kMove>(
+          kind, {"receives no new requests: it is to be removed", "receives requests: it is needed again",
+                 "can be removed: its last request has ended", "", "changes its role: another pool needs it",
+                 "changes its role to that of its pool", "goes to the other pool: it has its new role"}));
 }
 
 }  // namespace penstock::actuation

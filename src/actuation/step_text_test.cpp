@@ -13,6 +13,7 @@ TEST(StepText, SaysWhatHappensToAReplicaAndWhy) {
             "chat-3 is killed: it did not end before the stop deadline");
   EXPECT_EQ(sentence(PodStepKind::kMark, "chat-x2"), "chat-x2 receives no new requests: it is to be removed");
   EXPECT_EQ(sentence(PodStepKind::kScale, ""), "");
+  EXPECT_EQ(sentence(PodStepKind::kMove, "chat-x2"), "chat-x2 goes to the other pool: it has its new role");
 }
 
 TEST(StepText, HasNoNamesOfEnums) {

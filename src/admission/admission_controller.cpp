@@ -28,6 +28,7 @@ void AdmissionController::set_tenant(std::uint32_t tenant, const TenantLimits& l
   const auto one_if_drops = [](const TenantLimits& of) { return of.overload == OverloadAction::kDrop ? 1U : 0U; };
   state_->tenants_that_drop += one_if_drops(limits);
   if (tenant < state_->tenants.size()) state_->tenants_that_drop -= one_if_drops(state_->tenants[tenant].limits);
+  state_->tenant_numbers[limits.name] = tenant;
   if (tenant == state_->tenants.size()) {
     state_->tenants.push_back({limits, TokenBudget{limits.budget, now}});
   } else {
@@ -175,6 +176,8 @@ void AdmissionController::ended(std::uint64_t ticket, std::uint64_t used_tokens,
   TenantState& tenant = state_->tenants[record.tenant];
   tenant.budget.settle(record.reserve, used_tokens, now);
   state_->class_budgets[index_of(record.traffic_class)].settle(record.reserve, used_tokens, now);
+  std::uint64_t& class_taken = state_->class_taken[index_of(record.traffic_class)];
+  class_taken = class_taken - record.reserve + used_tokens;
   --tenant.running;
   tenant.settled_total += record.reserve;
   tenant.used_total += used_tokens;
@@ -185,6 +188,8 @@ AdmissionController::Tenant AdmissionController::tenant(std::uint32_t tenant, co
   const TenantState& state = state_->tenants[tenant];
   return {state.running,
           state.waiting,
+          state.running_elsewhere,
+          state.is_full(),
           state.budget.available(now),
           state.reserved_total - state.settled_total,
           state.reserved_total,

@@ -70,6 +70,20 @@ struct PastCharge {
   core::Instant at;
 };
 
+// What one gateway took from a budget that several gateways share.
+struct SharedUse {
+  std::uint64_t taken = 0;    // All reservations since its start less what was returned. Decreases with refunds.
+  double missing = 0.0;       // Tokens below the burst, with what other gateways took; 0 without a limit.
+  std::uint32_t running = 0;  // Requests in flight; 0 for classes.
+};
+
+// What other gateways took from a budget, since the last change.
+struct SharedChange {
+  std::int64_t charged = 0;             // Negative: they returned tokens.
+  double missing = 0.0;                 // At least this much is missing, however it was taken.
+  std::uint32_t running_elsewhere = 0;  // Their requests in flight; 0 for classes.
+};
+
 enum class Decision : std::uint8_t {
   kAdmit,
   kQueue,
@@ -145,6 +159,13 @@ class AdmissionController {
   // the order of their times and begin not before `since`. All budgets count as empty at `since`, because their levels
   // then are unknown.
   void restore(std::span<const PastCharge> charges, core::Instant since);
+  [[nodiscard]] std::optional<std::uint32_t> tenant_named(const std::string& name) const;
+  [[nodiscard]] SharedUse shared_use(std::uint32_t tenant, core::Instant now) const;
+  [[nodiscard]] SharedUse shared_use(Class traffic_class, core::Instant now) const;
+  // Other gateways with the same limits took tokens. `gateways` counts them and this one: the budget is never left with
+  // a larger debt than what that many gateways admit within a minute. The caller must call next() afterwards.
+  void change_shared(std::uint32_t tenant, const SharedChange& change, std::uint32_t gateways, core::Instant now);
+  void change_shared(Class traffic_class, const SharedChange& change, std::uint32_t gateways, core::Instant now);
   // The smallest burst of the budgets that apply to a request; infinite if none is limited.
   [[nodiscard]] double capacity(std::uint32_t tenant, Class traffic_class) const;
 
@@ -183,6 +204,8 @@ class AdmissionController {
 
   struct Tenant {
     std::uint32_t running = 0, waiting = 0;
+    std::uint32_t running_elsewhere = 0;                  // At other gateways with the same limits.
+    bool is_full = false;                                 // The limit of concurrent requests is reached.
     double available_tokens = 0.0;                        // Infinite without a limit.
     std::uint64_t reserved_tokens = 0;                    // Reserved by running requests.
     std::uint64_t reserved_total = 0, settled_total = 0;  // All reservations, and those whose request has ended.

@@ -51,6 +51,22 @@ void TokenBudget::settle(std::uint64_t reserved, std::uint64_t used, core::Insta
   set_level(available(now) + static_cast<double>(reserved) - static_cast<double>(used), now);
 }
 
+double TokenBudget::missing(core::Instant now) const {
+  return limits_.limited() ? limits_.capacity() - available(now) : 0.0;
+}
+
+void TokenBudget::charge_elsewhere(std::int64_t tokens, double debt_most, core::Instant now) {
+  if (!limits_.limited() || tokens == 0) return;
+  const double level = available(now);
+  set_level(std::max(level - static_cast<double>(tokens), std::min(level, -debt_most)), now);
+}
+
+void TokenBudget::require_missing(double tokens, double debt_most, core::Instant now) {
+  if (!limits_.limited()) return;
+  const double level = available(now);
+  set_level(std::min(level, std::max(limits_.capacity() - tokens, -debt_most)), now);
+}
+
 core::Instant TokenBudget::available_at(std::uint64_t tokens, core::Instant now) const {
   const double wanted = static_cast<double>(tokens);
   if (available(now) >= wanted) return now;

@@ -31,6 +31,12 @@ class TokenBudget {
   // leave the bucket negative.
   void settle(std::uint64_t reserved, std::uint64_t used, core::Instant now);
 
+  // Other gateways with the same budget took this many tokens since the last call, or returned them if it is negative.
+  // They leave the bucket at or above -`debt_most`.
+  void charge_elsewhere(std::int64_t tokens, double debt_most, core::Instant now);
+  // At least `tokens` are missing in the bucket: another gateway with the same budget knows that they were taken.
+  void require_missing(double tokens, double debt_most, core::Instant now);
+
   // Makes the bucket empty at a time that may be before the latest change.
   void drain(core::Instant at) {
     level_ = 0.0;
@@ -38,6 +44,7 @@ class TokenBudget {
   }
 
   [[nodiscard]] double available(core::Instant now) const;  // Infinite without a limit.
+  [[nodiscard]] double missing(core::Instant now) const;    // Tokens below the burst; 0 without a limit.
   // Returns the first nanosecond, not before `now`, at which `tokens` could be reserved if nothing else is taken;
   // kNever if `tokens` exceeds the burst.
   [[nodiscard]] core::Instant available_at(std::uint64_t tokens, core::Instant now) const;

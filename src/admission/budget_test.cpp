@@ -46,6 +46,40 @@ TEST(TokenBudget, WithoutABurstHoldsOneMinute) {
   EXPECT_EQ(budget.available_at(601, kNow), core::kNever);
 }
 
+TEST(TokenBudget, ChargesOfOtherGatewaysLeaveABoundedDebt) {
+  TokenBudget budget{{600.0, 100.0}, kNow};
+  budget.charge_elsewhere(130, 50.0, kNow);
+  EXPECT_DOUBLE_EQ(budget.available(kNow), -30.0);
+  budget.charge_elsewhere(1'000'000, 50.0, kNow);
+  EXPECT_DOUBLE_EQ(budget.available(kNow), -50.0);
+  budget.charge_elsewhere(-70, 50.0, kNow);
+  EXPECT_DOUBLE_EQ(budget.available(kNow), 20.0);
+  budget.charge_elsewhere(-1'000'000, 50.0, kNow);
+  EXPECT_DOUBLE_EQ(budget.available(kNow), 100.0);
+}
+
+TEST(TokenBudget, ADebtOfItsOwnIsNotForgivenByALimitOfOthers) {
+  TokenBudget budget{{600.0, 100.0}, kNow};
+  budget.settle(0, 300, kNow);
+  budget.charge_elsewhere(10, 50.0, kNow);
+  EXPECT_DOUBLE_EQ(budget.available(kNow), -200.0);
+}
+
+TEST(TokenBudget, MissesAtLeastWhatAnotherGatewayMisses) {
+  TokenBudget budget{{600.0, 100.0}, kNow};
+  ASSERT_TRUE(budget.reserve(40, kNow));
+  budget.require_missing(30.0, 50.0, kNow);
+  EXPECT_DOUBLE_EQ(budget.missing(kNow), 40.0);
+  budget.require_missing(80.0, 50.0, kNow);
+  EXPECT_DOUBLE_EQ(budget.missing(kNow), 80.0);
+  budget.require_missing(1e18, 50.0, kNow);
+  EXPECT_DOUBLE_EQ(budget.missing(kNow), 150.0);
+  TokenBudget unlimited{{}, kNow};
+  unlimited.charge_elsewhere(5, 0.0, kNow);
+  unlimited.require_missing(5.0, 0.0, kNow);
+  EXPECT_EQ(unlimited.missing(kNow), 0.0);
+}
+
 TEST(TokenBudget, WithoutALimitGrantsEverything) {
   TokenBudget budget{{}, kNow};
   EXPECT_TRUE(budget.reserve(1ULL << 60, kNow));

@@ -42,8 +42,7 @@ Answer ControllerState::refuse_concurrency(const Arrival& arrival) {
   const TenantState& tenant = tenants[arrival.tenant];
   return refuse(
       arrival.tenant, Decision::kRefuseConcurrency, 1,
-      fmt::format("tenant {} has {} requests in flight, the limit (concurrent) is {}; retry when one has ended",
-                  tenant.limits.name, tenant.running, tenant.limits.concurrent));
+      concurrency_sentence(tenant.limits.name, tenant.running, tenant.running_elsewhere, tenant.limits.concurrent));
 }
 
 Answer ControllerState::refuse_pressure(const Arrival& arrival, std::uint32_t seconds_least) {

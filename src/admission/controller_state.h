@@ -23,7 +23,9 @@ namespace penstock::admission {
 struct ControllerState {
   AdmissionLimits limits;
   std::array<TokenBudget, 2> class_budgets;
+  std::array<std::uint64_t, 2> class_taken{};  // By class: all reservations less what was returned.
   std::vector<TenantState> tenants;
+  tsl::robin_map<std::string, std::uint32_t> tenant_numbers;  // By name.
   std::map<std::uint32_t, ModelQueue> models;
   tsl::robin_map<std::uint64_t, Record> records;
   std::uint32_t first_model = 0;  // Model that the next call of next() visits first.
@@ -55,7 +57,7 @@ struct ControllerState {
                                     core::Instant now) const {
     const TenantState& state = tenants[tenant];
     const auto wanted = static_cast<double>(tokens);
-    if (state.limits.concurrent > 0 && state.running >= state.limits.concurrent) return LimitKind::kConcurrency;
+    if (state.is_full()) return LimitKind::kConcurrency;
     if (state.budget.available(now) < wanted) return LimitKind::kBudget;
     if (class_budgets[index_of(traffic_class)].available(now) < wanted) return LimitKind::kClassBudget;
     return LimitKind::kNothing;
@@ -75,6 +77,7 @@ struct ControllerState {
     TenantState& tenant = tenants[record.tenant];
     tenant.budget.settle(0, record.reserve, now);
     class_budgets[index_of(record.traffic_class)].settle(0, record.reserve, now);
+    class_taken[index_of(record.traffic_class)] += record.reserve;
     ++tenant.running;
     tenant.reserved_total += record.reserve;
     tenant.largest_claim = std::max(tenant.largest_claim, record.reserve);

@@ -24,6 +24,14 @@ std::string budget_sentence(const BudgetLimits& limits, const std::string& whose
       tokens, std::max(std::floor(available), 0.0), limits.tokens_per_minute, whose, seconds);
 }
 
+std::string concurrency_sentence(std::string_view tenant, std::uint32_t running, std::uint32_t running_elsewhere,
+                                 std::uint32_t limit) {
+  const std::string elsewhere =
+      running_elsewhere == 0 ? std::string{} : fmt::format(" and {} at other gateways", running_elsewhere);
+  return fmt::format("tenant {} has {} requests in flight{}, the limit (concurrent) is {}; retry when one has ended",
+                     tenant, running, elsewhere, limit);
+}
+
 std::string too_large_sentence(const BudgetLimits& limits, const std::string& whose, std::uint64_t tokens) {
   return fmt::format(
       "the request reserves at least {} tokens of prompt and answer, more than the capacity of {}, {:.0f}; shorten the "

@@ -1,8 +1,9 @@
-// The sentences of refusals that name a budget.
+// The sentences of refusals that name a limit of a tenant or class.
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "admission/budget.h"
 #include "admission/queue.h"
@@ -20,5 +21,9 @@ inline constexpr std::uint32_t kRetryAfterMax = 60;
                                           std::uint64_t tokens, std::uint32_t seconds);
 [[nodiscard]] std::string too_large_sentence(const BudgetLimits& limits, const std::string& whose,
                                              std::uint64_t tokens);
+
+// For a tenant that has as many requests in flight as it may, of which some are at other gateways.
+[[nodiscard]] std::string concurrency_sentence(std::string_view tenant, std::uint32_t running,
+                                               std::uint32_t running_elsewhere, std::uint32_t limit);
 
 }  // namespace penstock::admission

@@ -17,6 +17,11 @@ struct TenantState {
   TenantLimits limits;
   TokenBudget budget;
   std::uint32_t running = 0, waiting = 0;
+  std::uint32_t running_elsewhere = 0;  // At other gateways with the same limits.
+  // Whether the limit of concurrent requests is reached.
+  [[nodiscard]] bool is_full() const {
+    return limits.concurrent > 0 && std::uint64_t{running} + running_elsewhere >= limits.concurrent;
+  }
   std::uint64_t reserved_total = 0, settled_total = 0, used_total = 0, largest_claim = 0;
   std::array<std::uint64_t, kDecisions> decisions{};
 };

@@ -1,7 +1,9 @@
 // The fields and their order match the responses of vLLM and OpenAI.
 #include "api/answer.h"
 
+#include <algorithm>
 #include <charconv>
+#include <utility>
 
 #include "api/json_text.h"
 
@@ -68,6 +70,18 @@ std::string error_body(const ApiError& error) {
   append_or_null(out, error.code);
   out += "}}";
   return out;
+}
+
+std::optional<ApiError> encoding_error(std::string_view content_encoding) {
+  constexpr std::size_t kShownBytes = 40;
+  constexpr std::string_view kIdentity = "identity";
+  const auto same = [](char a, char b) { return (a >= 'A' && a <= 'Z' ? a - 'A' + 'a' : a) == b; };
+  if (std::equal(content_encoding.begin(), content_encoding.end(), kIdentity.begin(), kIdentity.end(), same) ||
+      content_encoding.empty())
+    return std::nullopt;
+  std::string message = "Content-Encoding ";
+  message.append(content_encoding.substr(0, kShownBytes)).append(" is not supported; send the body uncompressed");
+  return ApiError{415, "invalid_request_error", "unsupported_content_encoding", std::move(message), {}};
 }
 
 std::string whole_answer(const AnswerFrame& frame, std::string_view text, FinishReason finish, const Usage& usage,

@@ -18,6 +18,8 @@ struct ApiError {
 };
 // {"error":{"message":…,"type":…,"param":…,"code":…}}
 [[nodiscard]] std::string error_body(const ApiError& error);
+// The error of a body whose Content-Encoding is not empty and not `identity`: bodies are read as they are.
+[[nodiscard]] std::optional<ApiError> encoding_error(std::string_view content_encoding);
 
 struct Usage {
   std::uint32_t prompt_tokens = 0, completion_tokens = 0, cached_tokens = 0;

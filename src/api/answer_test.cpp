@@ -89,6 +89,19 @@ TEST(Answer, ErrorsHaveOpenAisFormat) {
             R"({"error":{"message":"none","type":"invalid_request_error","param":null,"code":"model_not_found"}})");
 }
 
+TEST(Answer, OnlyBodiesThatAreNotEncodedAreRead) {
+  EXPECT_FALSE(encoding_error(""));
+  EXPECT_FALSE(encoding_error("identity"));
+  EXPECT_FALSE(encoding_error("Identity"));
+  for (const std::string coding : {"gzip", "identity, gzip", "identities", "ident"}) {
+    const auto error = encoding_error(coding);
+    ASSERT_TRUE(error) << coding;
+    EXPECT_EQ(error->status, 415);
+    EXPECT_EQ(error->message, "Content-Encoding " + coding + " is not supported; send the body uncompressed");
+  }
+  EXPECT_LT(encoding_error(std::string(5000, 'x'))->message.size(), 150U);
+}
+
 TEST(Answer, ListsTheModel) {
   const json models = json::parse(models_body("org/\"m\"", 5, 4096));
   EXPECT_EQ(models["object"], "list");

@@ -92,7 +92,7 @@ tl::unexpected<core::Error> Walk::not_json() {
   if (depth_ > kDepthMax) return invalid_input("", fmt::format("the body nests deeper than {} levels", kDepthMax));
   const char* at = nullptr;
   if (document_.current_location().get(at) != simdjson::SUCCESS) return invalid_input("", "the body is not valid JSON");
-  if (at == body_.data()) return invalid_input("", "the body is not valid JSON: it does not end with its object");
+  if (at == body_.data()) return wrong_end(body_);
   return invalid_input("", fmt::format("the body is not valid JSON at or before byte {}", at - body_.data()));
 }
 
@@ -223,8 +223,7 @@ Result<void> Walk::read() {
     return text == traits_.text.end() ? read_field(field, value) : read_text_field(*text, value);
   });
   if (!done) return done;
-  // Bytes follow the document.
-  if (document_.current_location().error() != simdjson::OUT_OF_BOUNDS) return not_json();
+  if (document_.current_location().error() != simdjson::OUT_OF_BOUNDS) return wrong_end(body_);
   return finish();
 }
 

@@ -28,6 +28,8 @@ inline constexpr std::size_t kKeptBytesMax = 4 * 1024 * 1024;  // Maximum buffer
 
 // The error of a body that simdjson cannot read, by its error code.
 [[nodiscard]] tl::unexpected<core::Error> unreadable_body(int simdjson_error);
+// The error of a body that does not end with the brace of its object: it ends before it, or goes on after it.
+[[nodiscard]] tl::unexpected<core::Error> wrong_end(std::string_view body);
 
 // Prefixes the location of an inner error. An error of the whole body has no location.
 [[nodiscard]] inline core::Result<void> within(std::string_view outer, core::Result<void> result) {

@@ -118,6 +118,8 @@ void check_values_of_gateway(const configuration::GatewaySetup& setup, options::
   for (const auto& [key, address] :
        {std::pair{"gateway.listen", setup.listen}, {"gateway.admin_listen", setup.admin_listen}})
     if (const auto parsed = parse_listen(address, key); !parsed) reading.report(key, parsed.error());
+  for (const std::string& peer : setup.options.peers.urls)
+    if (const auto url = net::parse_url(peer); !url) reading.report("gateway.peers", url.error().message());
   for (std::size_t i = 0; i < setup.discovery.replicas.size(); ++i) {
     const std::string path = fmt::format("gateway.replicas[{}].url", i);
     const auto url = net::parse_url(setup.discovery.replicas[i].url);

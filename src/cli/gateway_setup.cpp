@@ -100,10 +100,20 @@ class Ledger final : public dispatch::LedgerSink {
   connect::LedgerWriter writer_;
 };
 
-bool has_budgets(const dispatch::DispatchOptions& options) {
-  return options.interactive.budget.limited() || options.batch.budget.limited() ||
-         std::any_of(options.tenants.begin(), options.tenants.end(),
-                     [](const dispatch::Tenant& tenant) { return tenant.budget.limited(); });
+core::Result<void> add_peer_tls(const configuration::GatewaySetup& setup, gateway::PeerOptions& made) {
+  bool needs_tls = false;
+  for (const std::string& text : made.urls) {
+    const auto url = net::parse_url(text);
+    if (!url) return core::invalid_input("gateway.peers", url.error().message());
+    if (!url->path.empty())
+      return core::invalid_input("gateway.peers", options::quote(text) + " has a path", "write http://host:port");
+    needs_tls = needs_tls || url->tls;
+  }
+  if (!needs_tls) return {};
+  auto context = net::TlsContext::client(setup.peer_ca_file);
+  if (!context) return tl::make_unexpected(context.error());
+  made.tls = *std::move(context);
+  return {};
 }
 
 core::Result<void> add_tls(const configuration::GatewaySetup& setup, gateway::GatewayOptions& made) {
@@ -120,6 +130,12 @@ core::Result<void> add_tls(const configuration::GatewaySetup& setup, gateway::Ga
 }
 
 }  // namespace
+
+bool has_budgets(const dispatch::DispatchOptions& options) {
+  return options.interactive.budget.limited() || options.batch.budget.limited() ||
+         std::any_of(options.tenants.begin(), options.tenants.end(),
+                     [](const dispatch::Tenant& tenant) { return tenant.budget.limited(); });
+}
 
 core::Result<std::vector<std::string>> read_tokens(const std::string& file, const std::string& variable) {
   std::string all;
@@ -164,6 +180,7 @@ core::Result<gateway::GatewayOptions> make_gateway_options(const configuration::
   gateway::GatewayOptions made = setup.options;
   if (made.threads == 0) made.threads = std::max(1U, std::thread::hardware_concurrency());
   if (auto done = add_tls(setup, made); !done) return tl::make_unexpected(done.error());
+  if (auto done = add_peer_tls(setup, made.peers); !done) return tl::make_unexpected(done.error());
   for (std::size_t i = 0; i < setup.tenants.size(); ++i) {
     auto keys = keys_of(setup.tenants[i], static_cast<std::uint32_t>(i));
     if (!keys) return tl::make_unexpected(keys.error());

@@ -19,6 +19,9 @@
 
 namespace penstock::cli {
 
+// Tenants or classes have tokens_per_minute.
+[[nodiscard]] bool has_budgets(const dispatch::DispatchOptions& options);
+
 struct Access {
   net::AccessOptions options;
   std::shared_ptr<net::TlsContext> tls;  // Null: plain HTTP.

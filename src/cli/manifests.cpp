@@ -167,6 +167,7 @@ class Needs {
     read_file("gateway.admin_tls.certificate", setup.admin.tls_certificate);
     read_file("gateway.admin_tls.key", setup.admin.tls_key);
     read_file("gateway.admin_tls.client_ca", setup.admin.client_ca);
+    read_file("gateway.peer_ca_file", setup.peer_ca_file);
     read_file("gateway.kubernetes.kubeconfig", setup.discovery.pods.kubeconfig);
     for (const std::string& file : setup.discovery.files) read_file("gateway.replicas_file", file);
     for (std::size_t i = 0; i < setup.tenants.size(); ++i) {
@@ -263,6 +264,12 @@ void set_token(const configuration::AccessSetup& access, deployment::ProgramMani
   if (program.metrics_token_key.empty()) program.metrics_token_key = access.token_env;
 }
 
+// Also with one replica: there are two while a pod is replaced, and more after `kubectl scale`.
+bool has_shared_limits(const configuration::GatewaySetup& setup) {
+  return has_budgets(setup.options.dispatch) ||
+         std::any_of(setup.tenants.begin(), setup.tenants.end(), [](const auto& each) { return each.concurrent > 0; });
+}
+
 deployment::GatewayManifest gateway_manifest(const ManifestOptions& flags, const configuration::Configuration& made,
                                              deployment::ProgramManifest program, options::Reading& reading) {
   const configuration::GatewaySetup& setup = made.gateway;
@@ -287,6 +294,12 @@ deployment::GatewayManifest gateway_manifest(const ManifestOptions& flags, const
                                                 {!pods.selector.empty(), !pods.service.empty()});
   }
   set_token(setup.admin, gateway);
+  if (has_shared_limits(setup) && setup.options.peers.urls.empty()) {
+    gateway.shares_budgets = true;
+    if (gateway.admin_has_tls && setup.peer_ca_file.empty())
+      reading.report("gateway.peer_ca_file", "is missing, because the pods share budgets by https",
+                     "name the CA of gateway.admin_tls.certificate");
+  }
   return gateway;
 }
 
@@ -342,18 +355,10 @@ deployment::PlannerManifest planner_manifest(const ManifestOptions& flags, const
   return planner;
 }
 
-// What several gateways do not share, as comments; empty for a single one.
+// What the pods do not share, as comments; empty for a single one.
 std::string shares_of(const ManifestOptions& flags, const configuration::GatewaySetup& setup) {
   if (flags.replicas == 1) return {};
-  const dispatch::DispatchOptions& dispatch = setup.options.dispatch;
-  const bool has_limits = dispatch.interactive.budget.limited() || dispatch.batch.budget.limited() ||
-                          std::any_of(setup.tenants.begin(), setup.tenants.end(),
-                                      [](const auto& each) { return each.budget.limited() || each.concurrent > 0; });
   std::string text;
-  if (has_limits)
-    text += fmt::format(
-        "# Budgets and limits of tenants and classes are those of each pod: {0} pods admit {0} times as much.\n",
-        flags.replicas);
   if (!setup.ledger.empty() && !flags.ledger_claims)
     text += "# Each pod has a ledger of its own, which ends with the pod. --ledger-claims keeps the ledgers.\n";
   return text;

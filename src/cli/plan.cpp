@@ -201,9 +201,10 @@ tl::expected<Parsed, int> read_options(const Arguments& arguments, PlanOptions& 
       if (pool.min_asleep > 0 && plan.engines == EngineHost::kKubernetes)
         return needs_local(
             "--asleep", "needs --engines local: the scale of an object of Kubernetes has no replicas that are asleep");
-      if (pool.switch_time > core::Duration{} && plan.engines != EngineHost::kLocal)
+      if (pool.switch_time > core::Duration{} && plan.engines == EngineHost::kOthers)
         return needs_local("--switch-time",
-                           "needs --engines local: the planner does not change the roles of engines that others run");
+                           "needs --engines local or --engines kubernetes: the planner does not change the roles of "
+                           "engines that others run");
     }
   if (const auto gateways = gateways_of(plan); !gateways) return tl::make_unexpected(report_error(gateways.error()));
   return parsed;

@@ -10,6 +10,7 @@
 #include "connect/kubernetes/scale_target.h"
 #include "controller/kubernetes_fleet.h"
 #include "net/access.h"
+#include "signals/role_switch.h"
 
 namespace penstock::cli {
 
@@ -40,7 +41,10 @@ core::Result<std::unique_ptr<controller::Fleet>> open_kubernetes_fleet(
     auto target = connect::parse_scale_target(pool.kubernetes);
     if (!target) return tl::make_unexpected(target.error());
     options.pools.push_back({pool.name, *std::move(target), pool.gpus_per_replica,
-                             std::find(single.begin(), single.end(), pool.name) != single.end(), pool.start_up});
+                             std::find(single.begin(), single.end(), pool.name) != single.end(), pool.start_up,
+                             pool.role});
+    if (const auto partner = signals::switch_partner(run.pools, i))
+      options.pools.back().role_switch = {run.pools[*partner].name, pool.switch_time, pool.start_up};
   }
   auto fleet = controller::KubernetesFleet::start(loop, client, log, std::move(options));
   if (!fleet) return tl::make_unexpected(fleet.error());

@@ -14,7 +14,8 @@ std::vector<deployment::ScaledResource> scaled_resources(const configuration::Co
     const auto target = connect::parse_scale_target(pool.kubernetes);
     if (pool.kubernetes.empty() || !target) continue;
     const connect::ApiResource& resource = target->resource;
-    resources.push_back({resource.group, resource.plural, target->name, target->component.empty()});
+    const bool switches = pool.switch_time > core::Duration{};
+    resources.push_back({resource.group, resource.plural, target->name, target->component.empty(), switches});
     if (target->component.empty()) continue;
     // The adapter of a component may exist or not.
     const connect::ScaleTarget adapter = adapter_of(*target);

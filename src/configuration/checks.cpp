@@ -18,6 +18,8 @@ using options::quote;
 using options::Reading;
 
 constexpr core::Duration kIntervalMin = std::chrono::seconds{1};
+// Of reports between gateways, well below PeerBudgets::kForgetAfter.
+constexpr core::Duration kExchangeMin = std::chrono::milliseconds{100}, kExchangeMax = std::chrono::seconds{10};
 
 class PlannerChecker {
  public:
@@ -273,6 +275,14 @@ void settle_gateway(Configuration& made, Reading& reading) {
                    "TLS needs a certificate and a key, one of them is missing");
   if (admin.tls_certificate.empty() && !admin.client_ca.empty())
     reading.report("gateway.admin_tls.client_ca", "has no effect without a certificate of the admin address");
+  const core::Duration exchange = setup.options.peers.interval;
+  if (exchange < kExchangeMin || exchange > kExchangeMax)
+    reading.report("gateway.peer_interval", fmt::format("must be from {} to {}, is {}", format_duration(kExchangeMin),
+                                                        format_duration(kExchangeMax), format_duration(exchange)));
+  if (!setup.options.peers.urls.empty() && !admin.client_ca.empty() && admin.token_file.empty() &&
+      admin.token_env.empty())
+    reading.report("gateway.peers", "gateways identify themselves to each other by a token only, and there is none",
+                   "set gateway.admin_token_file or gateway.admin_token_env");
   const admission::PressureLimits& pressure = setup.options.dispatch.pressure;
   if (pressure.kv_reject < pressure.kv_throttle)
     reading.report("gateway.admission.kv_reject",

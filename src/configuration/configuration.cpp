@@ -182,6 +182,16 @@ void check_switches(const Configuration& made, Reading& reading) {
                                         format_duration(pool.switch_time)),
                             "leave it out, because a start is faster");
   }
+  // Of targets, only a Deployment gives a pod away and adopts one.
+  const bool switches = std::any_of(made.run.pools.begin(), made.run.pools.end(),
+                                    [](const auto& pool) { return pool.switch_time > core::Duration{}; });
+  for (std::size_t i = 0; switches && i < made.run.pools.size(); ++i) {
+    const auto target = connect::parse_scale_target(made.run.pools[i].kubernetes);
+    if (made.run.pools[i].kubernetes.empty() || !target || connect::kind_of(*target) == "Deployment") continue;
+    reading.report(prefix_of_pool(i) + "kubernetes",
+                   fmt::format("is a {}, whose pods cannot change their role", connect::kind_of(*target)),
+                   "leave out switch_time, or name a deployment");
+  }
 }
 
 void check_blocks(const Configuration& made, Reading& reading) {

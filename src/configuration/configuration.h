@@ -121,6 +121,7 @@ struct GatewaySetup {
   std::string record;                    // Trace file; empty means none.
   double record_bytes_max = 1 << 30;     // Of that file, and of the older one beside it.
   std::string access_log = "off";        // "on" (in the log), "off" or a file.
+  std::string peer_ca_file;              // Of options.peers; empty means the certificates of the system.
   bool prefix_pings = false;
   core::Duration prefix_ping_interval = routing::PingOptions{}.idle;
   std::string warm_up_prompts;                           // File; empty means none.
@@ -236,6 +237,7 @@ void add_output(options::Table& table, OutputOptions& output, std::uint32_t& ser
 void add_gateway(options::Table& table, GatewaySetup& gateway);
 void add_classes(options::Table& table, dispatch::DispatchOptions& dispatch);
 void add_deferral(options::Table& table, dispatch::BatchOptions& batch);
+void add_peers(options::Table& table, GatewaySetup& gateway);
 void add_log(options::Table& table, logging::LoggerOptions& log);
 void add_prometheus(options::Table& table, connect::PrometheusOptions& prometheus);
 

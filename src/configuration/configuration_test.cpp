@@ -205,6 +205,15 @@ TEST(Configuration, ContradictionsNameTheirPlace) {
 TEST(Configuration, TargetsOfPoolsInKubernetesAreCheckedAndDiffer) {
   EXPECT_EQ(problems("pools: [{role: prefill, kubernetes: deployment/p}, {role: decode, kubernetes: statefulset/d}]"),
             "");
+  EXPECT_EQ(problems("pools: [{role: prefill, kubernetes: deployment/p, switch_time: 5s}, "
+                     "{role: decode, kubernetes: deployment/d}]"),
+            "");
+  EXPECT_NE(
+      problems("pools: [{role: prefill, kubernetes: deployment/p, switch_time: 5s}, "
+               "{role: decode, kubernetes: statefulset/d}]")
+          .find("pools[1].kubernetes: is a StatefulSet, whose pods cannot change their role; leave out switch_time, "
+                "or name a deployment"),
+      std::string::npos);
   EXPECT_NE(problems("pools: [{kubernetes: pod/p}]").find("pools[0].kubernetes: \"pod/p\" is no object with replicas"),
             std::string::npos);
   EXPECT_NE(problems("pools: [{role: prefill, kubernetes: deployment/p}, {role: decode, kubernetes: "

@@ -18,6 +18,13 @@ TEST(GatewayOptions, ReplicasMayBeInSeveralFiles) {
   EXPECT_EQ(loaded_gateway("gateway: {replicas_file: a.json}\n").discovery.files, std::vector{both[0]});
 }
 
+TEST(GatewayOptions, PeersAreUrlsInAListOrAFlag) {
+  const std::vector<std::string> both = {"http://a:1", "http://b:1"};
+  EXPECT_EQ(loaded_gateway("gateway: {peers: ['http://a:1', 'http://b:1']}\n").options.peers.urls, both);
+  EXPECT_EQ(loaded_gateway("", {{"--peers", "http://a:1,http://b:1"}}).options.peers.urls, both);
+  EXPECT_TRUE(loaded_gateway("").options.peers.urls.empty());
+}
+
 TEST(GatewayOptions, FlagsCountMoreThanTheFile) {
   const GatewaySetup settings =
       loaded_gateway("gateway: {listen: '127.0.0.1:1', retries: 1}\n", {{"--listen", "127.0.0.1:2"}});
@@ -150,6 +157,10 @@ TEST(GatewayOptions, ContradictionsNameTheirPlace) {
        "p.yaml:1:43: gateway.replicas[1]: the url 'http://a:1' is used twice\n"},
       {"gateway: {health_interval: 0s}\n", "p.yaml:1:28: gateway.health_interval: must be longer than 0, is '0s'\n"},
       {"slo: {itl: 0s}\n", "p.yaml:1:12: slo.itl: must be longer than 0, is '0s'\n"},
+      {"gateway: {peer_interval: 1m}\n", "p.yaml:1:26: gateway.peer_interval: must be from 100ms to 10s, is 60s\n"},
+      {"gateway: {peers: 'http://a:1', admin_tls: {certificate: c, key: k, client_ca: a}}\n",
+       "p.yaml:1:18: gateway.peers: gateways identify themselves to each other by a token only, and there is none; set "
+       "gateway.admin_token_file or gateway.admin_token_env\n"},
       {"models: [{name: m}, {name: m}]\n", "p.yaml:1:21: models[1]: the name 'm' is used twice\n"},
   };
   for (const auto& [yaml, message] : cases) EXPECT_EQ(problems(yaml), message);

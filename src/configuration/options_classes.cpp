@@ -70,4 +70,19 @@ void add_deferral(Table& table, dispatch::BatchOptions& batch) {
       .reloadable();
 }
 
+void add_peers(Table& table, GatewaySetup& gateway) {
+  gateway::PeerOptions& peers = gateway.options.peers;
+  table
+      .add({"gateway.peers", "--peers",
+            "URLs of the admin addresses of gateways that share the budgets and concurrency limits of tenants; each "
+            "address of a host name is one, and this gateway's own may be among them"},
+           names(peers.urls))
+      .placeholder("URL,…");
+  table.add({"gateway.peer_interval", "", "from one report of another gateway on its budgets to the next"},
+            duration_above_zero(peers.interval));
+  table.add({"gateway.peer_ca_file", "",
+             "PEM file of the certificates that peers with https are verified with; by default those of the system"},
+            text(gateway.peer_ca_file));
+}
+
 }  // namespace penstock::configuration

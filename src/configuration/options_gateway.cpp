@@ -8,7 +8,7 @@ namespace {
 using namespace options;
 
 constexpr std::size_t kItemsMax = 10'000;
-constexpr std::uint32_t kWorkersMax = 100'000;
+constexpr std::uint32_t kWorkersMax = 100'000, kCapMax = 100'000'000;
 constexpr std::uint64_t kTokensMax = 1'000'000'000'000;
 
 void add_addresses(Table& table, GatewaySetup& setup) {
@@ -359,12 +359,11 @@ void add_admission(Table& table, GatewaySetup& setup) {
   table.add({"gateway.queue_requests", "", "requests that may wait in one class"},
             count(dispatch.queue.requests, 1, 1'000'000));
   add_classes(table, dispatch);
+  add_peers(table, setup);
   table.renamed("gateway.admission.clamp_above",
                 "write classes.interactive.degrade_above and classes.batch.degrade_above");
   table.renamed("gateway.admission.clamp_to", "write classes.interactive.degrade_to and classes.batch.degrade_to");
 }
-
-constexpr std::uint32_t kCapMax = 100'000'000;
 
 void add_caps(Table& table, dispatch::TokenCaps& caps) {
   table

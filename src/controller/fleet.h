@@ -47,7 +47,7 @@ class Fleet {
   virtual void recent_prompts(std::vector<std::uint32_t> input_tokens) = 0;
   virtual void hot_prefixes(std::vector<GatewayPrefix> prefixes) = 0;
   // Replicas that left their pool since the start and serve in this one with its role. Only processes of this machine
-  // change their role.
+  // and pods of Deployments change their role.
   [[nodiscard]] virtual std::uint64_t role_switches(std::size_t) const { return 0; }
   // Adds replica counts, states and samples, the target, and the count of failed actions.
   virtual void fill(std::size_t pool, signals::PoolObservation& seen) const = 0;

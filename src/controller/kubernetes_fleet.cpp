@@ -8,27 +8,14 @@
 #include <utility>
 
 #include "actuation/step_text.h"
+#include "controller/pod_exchange.h"
 
 namespace penstock::controller {
 namespace {
 
 constexpr core::Duration kAdvanceInterval = std::chrono::milliseconds{200};
-constexpr core::Duration kRetry = std::chrono::seconds{2};  // After a failed write or read.
-
-// Why the copy of the objects of a watch cannot be used; empty: it can.
-template <class T>
-std::string age_of(const connect::Watched<T>& watched, std::string_view what, core::Instant now) {
-  if (!watched.is_stale()) return {};
-  if (!watched.confirmed_at()) return fmt::format("{}: the API server has not answered yet", what);
-  return fmt::format("{}: the API server has confirmed nothing for {:.0f} min", what,
-                     core::to_seconds(now - *watched.confirmed_at()) / 60.0);
-}
-
-std::string names_of(const std::map<std::string, connect::ScaledComponent>& components) {
-  std::string names;
-  for (const auto& [name, component] : components) names += (names.empty() ? "" : ", ") + name;
-  return names;
-}
+constexpr core::Duration kRetry = std::chrono::seconds{2};       // After a failed write or read.
+constexpr core::Duration kSoon = std::chrono::milliseconds{10};  // Changes within this time are seen together.
 
 // Of a write: a Scale, or the DynamoGraphDeployment of a component.
 tl::expected<connect::ApiScale, connect::ApiError> parse_answer(const connect::ApiCall& call,
@@ -46,7 +33,9 @@ KubernetesFleet::KubernetesFleet(net::Loop& loop, net::Client& client, logging::
     : loop_(loop),
       options_(std::move(options)),
       events_(log),
+      reports_(loop, events_, options_.in_namespace, options_.api.may_write),
       watch_(loop, client, events_, options_.engines),
+      roles_(loop, client, options_.engines.credentials),
       api_(std::move(api)) {}
 
 core::Result<std::unique_ptr<KubernetesFleet>> KubernetesFleet::start(net::Loop& loop, net::Client& client,
@@ -73,6 +62,7 @@ core::Result<std::unique_ptr<KubernetesFleet>> KubernetesFleet::start(net::Loop&
     made.conflicts.emplace(fleet->api_->random().fork("conflicts").fork(fleet->pools_.size()));
     fleet->watch_targets(made);
   }
+  link_partners(fleet->pools_);
   fleet->timer_ = loop.every(kAdvanceInterval, [raw = fleet.get()] { raw->advance(); });
   return fleet;
 }
@@ -84,9 +74,10 @@ void KubernetesFleet::watch_targets(Pool& pool) {
     options.in_namespace = options_.in_namespace;
     options.field_selector = "metadata.name=" + target.name;
     connect::Watched<connect::ScaledObject>::Listener listener;
-    listener.changed = [&pool, is_adapter] {
+    listener.changed = [this, &pool, is_adapter] {
       if (is_adapter) pool.serves_adapters = true;
       pool.watch_failure.clear();
+      if (pool.partner != nullptr) advance_soon();
     };
     listener.failed = [this, &pool, is_adapter](const connect::ApiError& error) {
       if (is_adapter && error.reason == connect::ApiReason::kNotFound) {
@@ -94,7 +85,7 @@ void KubernetesFleet::watch_targets(Pool& pool) {
         return;
       }
       pool.watch_failure = error.message();
-      report(true, pool.configured.name, error.message());
+      reports_.report(true, pool.configured.name, error.message());
     };
     return std::make_unique<connect::Watched<connect::ScaledObject>>(loop_, *api_, std::move(options),
                                                                      connect::parse_scaled_object, std::move(listener));
@@ -107,6 +98,7 @@ void KubernetesFleet::watch_targets(Pool& pool) {
 
 KubernetesFleet::~KubernetesFleet() {
   loop_.cancel(timer_);
+  loop_.cancel(soon_);
   for (const auto& pool : pools_) loop_.cancel(pool->retry);
 }
 
@@ -114,17 +106,15 @@ template <class T>
 std::unique_ptr<connect::Watched<T>> KubernetesFleet::watch(Pool* pool, connect::ReflectorOptions options,
                                                             T (*parse)(const nlohmann::json&)) {
   typename connect::Watched<T>::Listener listener;
-  if constexpr (std::is_same_v<T, connect::PodState>) listener.changed = [pool] { pool->has_new_pods = true; };
+  if constexpr (std::is_same_v<T, connect::PodState> || std::is_same_v<T, connect::ReplicaSetState>)
+    listener.changed = [this, pool] {
+      if constexpr (std::is_same_v<T, connect::PodState>) pool->has_new_pods = true;
+      if (pool->partner != nullptr) advance_soon();
+    };
   listener.failed = [this, pool](const connect::ApiError& error) {
-    report(true, pool == nullptr ? "" : pool->configured.name, error.message());
+    reports_.report(true, pool == nullptr ? "" : pool->configured.name, error.message());
   };
   return std::make_unique<connect::Watched<T>>(loop_, *api_, std::move(options), parse, std::move(listener));
-}
-
-void KubernetesFleet::report(bool warning, const std::string& pool, const std::string& text) {
-  events_.add(loop_.now(), warning, pool, text);
-  events_.log().write(warning ? logging::Event::kActuationWarning : logging::Event::kActuation,
-                      {{"pool", pool}, {"message", text}});
 }
 
 // ---- observations ---------------------------------------------------------------------------------------------------
@@ -134,47 +124,17 @@ void KubernetesFleet::update_gateway(const GatewayState& state, core::Instant at
   gateway_at_ = at;
 }
 
-const connect::ScaleTarget& KubernetesFleet::scaled_target(const Pool& pool) {
-  return pool.adapter != nullptr && !pool.adapter->all().empty() ? pool.adapter_target : pool.configured.target;
-}
-
-const connect::ScaledObject* KubernetesFleet::object_of(const Pool& pool) {
-  const bool has_adapter = &scaled_target(pool) == &pool.adapter_target;
-  const auto& found = has_adapter ? pool.adapter->all() : pool.target->all();
-  return found.empty() ? nullptr : &found.begin()->second;
-}
-
-std::string KubernetesFleet::unknown_of(const Pool& pool) const {
-  const core::Instant now = loop_.now();
-  const connect::ScaleTarget& configured = pool.configured.target;
-  const std::string target = to_string(scaled_target(pool));
-  std::string age = age_of(*pool.target, to_string(configured), now);
-  if (age.empty() && pool.adapter != nullptr && pool.serves_adapters)
-    age = age_of(*pool.adapter, to_string(pool.adapter_target), now);
-  if (!age.empty()) return pool.watch_failure.empty() ? age : age + ": " + pool.watch_failure;
-  if (pool.target->all().empty())
-    return fmt::format("{} does not exist in the namespace \"{}\"", to_string(configured), options_.in_namespace);
-  const auto& components = pool.target->all().begin()->second.components;
-  if (!configured.component.empty() && !components.contains(configured.component)) {
-    return fmt::format("{} does not exist; its components are: {}", to_string(configured), names_of(components));
-  }
-  if (!pool.scale)
-    return fmt::format("the scale of {} is not known{}{}", target, pool.failure.empty() ? "" : ": ", pool.failure);
-  if (pool.pods == nullptr)
-    return fmt::format("the scale of {} has no selector of pods; its controller has not set it", target);
-  return age_of(*pool.pods, "pods of " + target, now);
-}
-
 std::string KubernetesFleet::missing_of(const Pool& pool) const {
-  std::string missing = unknown_of(pool);
+  std::string missing = unknown_of(pool, options_.in_namespace, loop_.now());
   if (missing.empty()) missing = age_of(*autoscalers_, "horizontalpodautoscalers", loop_.now());
   if (missing.empty()) missing = age_of(*budgets_, "poddisruptionbudgets", loop_.now());
+  if (missing.empty() && pool.sets != nullptr) missing = age_of(*pool.sets, "replicasets", loop_.now());
   return missing;
 }
 
 std::string KubernetesFleet::unknown_because() const {
   for (const auto& pool : pools_)
-    if (std::string text = unknown_of(*pool); !text.empty()) return text;
+    if (std::string text = unknown_of(*pool, options_.in_namespace, loop_.now()); !text.empty()) return text;
   return {};
 }
 
@@ -209,13 +169,19 @@ void KubernetesFleet::take_scale(Pool& pool, const connect::ApiScale& scale) {
   if (pool.selector == selector) return;
   pool.selector = selector;
   pool.pods.reset();
+  pool.sets.reset();
   pool.groups.clear();
   if (pool.selector.empty()) return;
-  connect::ReflectorOptions pods;
-  pods.resource = connect::kPods;
-  pods.in_namespace = options_.in_namespace;
-  pods.label_selector = pool.selector;
-  pool.pods = watch<connect::PodState>(&pool, std::move(pods), connect::parse_pod);
+  const auto selected = [&](const connect::ApiResource& resource) {
+    connect::ReflectorOptions made;
+    made.resource = resource;
+    made.in_namespace = options_.in_namespace;
+    made.label_selector = pool.selector;
+    return made;
+  };
+  pool.pods = watch<connect::PodState>(&pool, selected(connect::kPods), connect::parse_pod);
+  if (pool.partner != nullptr)
+    pool.sets = watch<connect::ReplicaSetState>(&pool, selected(connect::kReplicaSets), connect::parse_replica_set);
 }
 
 // ---- steps ----------------------------------------------------------------------------------------------------------
@@ -242,54 +208,77 @@ bool KubernetesFleet::is_current(const Pool& pool, bool has_read) {
 }
 
 void KubernetesFleet::act(Pool& pool, bool has_read) {
-  const actuation::TargetSeen seen = observe(pool);
+  actuation::TargetSeen seen = observe(pool);
   if (seen.missing.empty() && !is_current(pool, has_read)) return;
-  actuation::PodAdvance next =
-      actuation::advance(pool.state, may_act() ? pool.wanted : std::nullopt, seen, options_.limits, loop_.now());
-  take_hold(pool, std::move(next.hold));
+  const std::optional<std::uint32_t> wanted = exchange(pool, seen);
+  actuation::PodAdvance next = actuation::advance(pool.state, wanted, seen, options_.limits, loop_.now());
+  reports_.hold(pool, std::move(next.hold));
   for (const actuation::PodStep& step : next.steps) run(pool, step, seen);
-}
-
-void KubernetesFleet::take_hold(Pool& pool, actuation::PodHold hold) {
-  using actuation::HoldCause;
-  // The time without data grows in its text, and so does the pause of a container that crashes.
-  const bool is_same = pool.hold.cause == hold.cause && pool.hold.by == hold.by;
-  const actuation::PodHold before = std::exchange(pool.hold, std::move(hold));
-  const bool is_changing = pool.hold.cause == HoldCause::kNoData || pool.hold.cause == HoldCause::kBlocked;
-  if (is_same && (is_changing || pool.hold.text == before.text)) return;
-  // A drain is no reason to act, and a planner that starts knows nothing yet.
-  const auto is_shown = [&](HoldCause cause) {
-    const bool knows_pods = pool.scale && (pool.pods == nullptr || pool.pods->confirmed_at());
-    return cause != HoldCause::kNone && cause != HoldCause::kDraining && (cause != HoldCause::kNoData || knows_pods);
-  };
-  const std::string& name = pool.configured.name;
-  if (is_shown(pool.hold.cause)) {
-    events_.add(loop_.now(), true, name, pool.hold.text);
-    write_event(pool, true, "ScalingHeld", "Hold", pool.hold.text);
-    events_.log().write(logging::Event::kPoolHeld, {{"pool", name},
-                                                    {"cause", actuation::to_string(pool.hold.cause)},
-                                                    {"by", pool.hold.by},
-                                                    {"message", pool.hold.text}});
-  } else if (is_shown(before.cause)) {
-    events_.add(loop_.now(), false, name, "the planner scales again");
-    write_event(pool, false, "ScalingResumed", "Resume", "the planner scales again");
-    events_.log().write(logging::Event::kPoolReleased,
-                        {{"pool", name}, {"cause", actuation::to_string(before.cause)}, {"by", before.by}});
-  }
+  if (wanted && pool.writes == 0)
+    for (connect::ApiCall& call : orphan_calls(pool, options_.in_namespace)) patch(pool, std::move(call));
 }
 
 void KubernetesFleet::run(Pool& pool, const actuation::PodStep& step, const actuation::TargetSeen& seen) {
   using actuation::PodStepKind;
   if (step.kind == PodStepKind::kScale) return set_scale(pool, step, seen);
   const auto group = pool.groups.find(step.pod);
-  if (group == pool.groups.end()) return;
-  events_.add(loop_.now(), false, pool.configured.name, actuation::sentence(step.kind, step.pod));
-  events_.log().write(logging::Event::kReplicaStep,
-                      {{"pool", pool.configured.name}, {"replica", step.pod}, {"step", to_string(step.kind)}});
+  const auto replica = pool.replicas.find(step.pod);
+  if (group == pool.groups.end() || replica == pool.replicas.end()) return;
+  if (step.kind == PodStepKind::kSwitch || step.kind == PodStepKind::kRestore)
+    return set_role(pool, step, group->second);
+  const bool has_joined = step.kind == PodStepKind::kUnmark && group->second.pod.has_moved &&
+                          !std::exchange(replica->second.has_joined, true);
+  reports_.step(pool, step,
+                has_joined ? sentence(actuation::StepKind::kAdmit, step.pod, actuation::StepReason::kSwitched)
+                           : sentence(step.kind, step.pod));
+  pool.switches += has_joined ? 1 : 0;
+  if (step.kind == PodStepKind::kMove) return move(pool, step, group->second.members.front(), seen);
   std::optional<std::int64_t> cost;
   if (step.kind == PodStepKind::kMark) cost = actuation::kDrainingCost;
   if (step.kind == PodStepKind::kDrained) cost = actuation::kDrainedCost;
-  for (const connect::PodIdentity& member : group->second.members) patch(pool, member, cost);
+  for (const connect::PodIdentity& member : group->second.members)
+    patch(pool, connect::mark_pod_call(options_.in_namespace, member, cost));
+}
+
+// A pod that Kubernetes makes in the place of one that moves is to be taken away before it starts.
+void KubernetesFleet::advance_soon() {
+  if (soon_ != 0 || timer_ == 0) return;
+  soon_ = loop_.after(kSoon, [this] {
+    soon_ = 0;
+    advance();
+  });
+}
+
+std::optional<std::uint32_t> KubernetesFleet::exchange(Pool& pool, actuation::TargetSeen& seen) {
+  if (!may_act() || pool.partner == nullptr) return may_act() ? pool.wanted : std::nullopt;
+  actuation::TargetSeen of_partner = observe(*pool.partner);
+  return exchange_pods(pool, seen, of_partner, loop_.now());
+}
+
+// The annotation tells another planner that the engine may have another role than its pool. So it is written before the
+// engine is asked to leave that role, and after the engine has got it again.
+void KubernetesFleet::set_role(Pool& pool, const actuation::PodStep& step, const connect::PodGroup& group) {
+  const connect::PodState& pod = group.pod;
+  const bool is_own = step.kind == actuation::PodStepKind::kRestore;
+  const signals::Role role = (is_own ? pool : *pool.partner).configured.role;
+  const connect::RequestedRole asked{to_string(role), pod.restarts};
+  if (roles_.begins(pod.uid, asked)) reports_.step(pool, step, sentence(step.kind, step.pod));
+  if (!roles_.has(pod.uid, asked) && (is_own || pod.requested_role == asked)) {
+    const auto done = [this, name = pool.configured.name, pod = pod.name](const std::string& failure) {
+      if (failure.empty()) return advance_soon();
+      reports_.report(true, name, fmt::format("{} could not change its role: {}", pod, failure));
+    };
+    return roles_.request(pod.uid, url_of(pod, options_.port), watch_.kind_of(pool.replicas.at(pod.name).number), asked,
+                          done);
+  }
+  if (pod.requested_role != asked)
+    patch(pool, connect::set_role_call(options_.in_namespace, group.members.front(), asked));
+}
+
+void KubernetesFleet::move(Pool& pool, const actuation::PodStep& step, const connect::PodIdentity& pod,
+                           const actuation::TargetSeen& seen) {
+  auto call = move_call(pool, pod, options_.in_namespace);
+  if (call) patch(pool, *std::move(call), [&pool, step, seen] { actuation::moved(pool.state, seen, step); });
 }
 
 void KubernetesFleet::set_scale(Pool& pool, const actuation::PodStep& step, const actuation::TargetSeen& seen) {
@@ -315,7 +304,7 @@ void KubernetesFleet::set_scale(Pool& pool, const actuation::PodStep& step, cons
     take_scale(pool, *scale);
     const std::string text = fmt::format("{} from {} to {} replicas", to_string(target), seen.replicas, step.replicas);
     events_.add(loop_.now(), false, pool.configured.name, text);
-    write_event(pool, false, step.replicas > seen.replicas ? "ScaledUp" : "ScaledDown", "Scale", text);
+    reports_.write_event(pool, false, step.replicas > seen.replicas ? "ScaledUp" : "ScaledDown", "Scale", text);
     events_.log().write(logging::Event::kScaled, {{"pool", pool.configured.name},
                                                   {"target", to_string(target)},
                                                   {"from", seen.replicas},
@@ -323,13 +312,16 @@ void KubernetesFleet::set_scale(Pool& pool, const actuation::PodStep& step, cons
   });
 }
 
-void KubernetesFleet::patch(Pool& pool, const connect::PodIdentity& pod, std::optional<std::int64_t> deletion_cost) {
-  connect::ApiCall call = connect::mark_pod_call(options_.in_namespace, pod, deletion_cost);
+void KubernetesFleet::patch(Pool& pool, connect::ApiCall call, std::function<void()> done) {
   call.is_retried = false;
   ++pool.writes;
-  api_->request(std::move(call), [this, &pool](const connect::ApiAnswer& answer) {
+  api_->request(std::move(call), [this, &pool, done = std::move(done)](const connect::ApiAnswer& answer) {
     --pool.writes;
-    if (answer) return pool.failure.clear();
+    if (answer) {
+      pool.failure.clear();
+      if (done) done();
+      return;
+    }
     // The pod is gone, or another one has its name. Marks concern drains only: without them a pool can grow.
     const connect::ApiReason reason = answer.error().reason;
     if (reason != connect::ApiReason::kNotFound && reason != connect::ApiReason::kConflict)
@@ -342,8 +334,8 @@ void KubernetesFleet::take_failure(Pool& pool, const connect::ApiError& error, s
   ++count;
   pool.retry_at = std::max(pool.retry_at, loop_.now() + std::max(kRetry, error.retry_after.value_or(core::Duration{})));
   if (std::exchange(pool.failure, error.message()) == error.message()) return;
-  report(true, pool.configured.name, error.message());
-  write_event(pool, true, "ScalingFailed", "Scale", error.message());
+  reports_.report(true, pool.configured.name, error.message());
+  reports_.write_event(pool, true, "ScalingFailed", "Scale", error.message());
 }
 
 void KubernetesFleet::take_conflict(Pool& pool) {
@@ -357,30 +349,12 @@ void KubernetesFleet::take_conflict(Pool& pool) {
   const std::string text = fmt::format(
       "{} changes {} without a pause, so that no write of the number of replicas succeeds; it is tried again",
       client.empty() ? "another client" : client, to_string(scaled_target(pool)));
-  report(true, pool.configured.name, text);
-  write_event(pool, true, "ScalingFailed", "Scale", text);
+  reports_.report(true, pool.configured.name, text);
+  reports_.write_event(pool, true, "ScalingFailed", "Scale", text);
 }
 
 void KubernetesFleet::forget_targets() {
   for (const auto& pool : pools_) pool->wanted.reset();
-}
-
-// ---- events ---------------------------------------------------------------------------------------------------------
-
-std::optional<connect::ObjectReference> KubernetesFleet::reference_of(const Pool& pool) const {
-  const connect::ScaledObject* object = object_of(pool);
-  if (object == nullptr) return std::nullopt;
-  const connect::ScaleTarget& target = scaled_target(pool);
-  const std::string& group = target.resource.group;
-  return connect::ObjectReference{(group.empty() ? "" : group + "/") + target.resource.version,
-                                  connect::kind_of(target), options_.in_namespace, target.name, object->uid};
-}
-
-void KubernetesFleet::write_event(const Pool& pool, bool warning, const char* reason, const char* action,
-                                  const std::string& note) {
-  const auto object = reference_of(pool);
-  if (writer_ == nullptr || !object || !may_act()) return;
-  writer_->write({*object, warning, reason, action, note});
 }
 
 }  // namespace penstock::controller

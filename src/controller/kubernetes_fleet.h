@@ -17,24 +17,14 @@
 #include "connect/kubernetes/watched.h"
 #include "controller/engine_watch.h"
 #include "controller/fleet.h"
-#include "controller/replica_start.h"
-#include "controller/scale_conflicts.h"
-#include "controller/start_up_times.h"
-#include "controller/unknown_replicas.h"
+#include "controller/role_requests.h"
+#include "controller/scaled_pool.h"
+#include "controller/scaling_reports.h"
 #include "core/result.h"
 #include "net/client.h"
 #include "net/loop.h"
 
 namespace penstock::controller {
-
-struct KubernetesPool {
-  std::string name;
-  connect::ScaleTarget target;
-  std::uint32_t gpus = 1;    // Of one replica. Pods that request another number are reported.
-  bool single_node = false;  // Replicas whose pods are on several nodes are reported.
-  // A pod that has a node and was never Ready cannot start after this time, or after the longest that was learned.
-  core::Duration start_up = std::chrono::minutes{2};
-};
 
 struct KubernetesFleetOptions {
   // Its may_write: while it returns false, nothing is done. Empty: this planner has no Lease, so that another one may
@@ -50,23 +40,12 @@ struct KubernetesFleetOptions {
   core::Duration termination_margin = std::chrono::seconds{30};
 };
 
-// A pod, or a group of pods, that a fleet follows.
-struct FollowedReplica {
-  std::uint32_t number = 0;
-  std::string uid, stage;
-  core::Instant since, marked_since;
-  bool is_ready = false;  // It was, at some time.
-  bool is_new = false;    // It was not Ready when it was first seen, and is not of the first list.
-  bool is_marked = false;
-  ReplicaStart start;
-  bool is_checked = false;  // Its nodes.
-};
-
 // The pods that the selector of a target's scale selects are its replicas, and the gateway knows them by their names. A
 // group of a LeaderWorkerSet is one replica with the name and the address of its leader.
 // Targets, pods, autoscalers and disruption budgets are watched. What to do is computed by actuation/pod_scaling.h from
 // what the API server has confirmed lately; without that nothing is done. All that must survive a restart is in the
-// API server: the number of replicas and the marks on pods. Lives on one loop; advances a few times a second.
+// API server: the number of replicas, the marks on pods, and the roles that their engines were asked to take. Lives on
+// one loop; advances a few times a second.
 class KubernetesFleet final : public Fleet {
  public:
   [[nodiscard]] static core::Result<std::unique_ptr<KubernetesFleet>> start(net::Loop& loop, net::Client& client,
@@ -77,15 +56,16 @@ class KubernetesFleet final : public Fleet {
   KubernetesFleet& operator=(const KubernetesFleet&) = delete;
 
   // What is done to a target, and why nothing is done, becomes an event on it. The writer outlives the fleet.
-  void write_events(connect::EventWriter& writer) { writer_ = &writer; }
+  void write_events(connect::EventWriter& writer) { reports_.write_events(writer); }
 
   [[nodiscard]] bool acts() const override { return true; }
   void forget_targets() override;
   [[nodiscard]] std::optional<connect::ObjectReference> target_object(std::size_t pool) const override {
-    return reference_of(*pools_[pool]);
+    return reference_of(*pools_[pool], options_.in_namespace);
   }
   [[nodiscard]] std::string unknown_because() const override;
   void set_target(std::size_t pool, std::uint32_t replicas) override { pools_[pool]->wanted = replicas; }
+  [[nodiscard]] std::uint64_t role_switches(std::size_t pool) const override { return pools_[pool]->switches; }
   void update_gateway(const GatewayState& state, core::Instant at) override;
   void recent_prompts(std::vector<std::uint32_t>) override {}
   void hot_prefixes(std::vector<GatewayPrefix>) override {}
@@ -100,34 +80,7 @@ class KubernetesFleet final : public Fleet {
   [[nodiscard]] std::vector<connect::VariantAnnotations> annotations(std::size_t pool) const override;
 
  private:
-  struct Pool {
-    KubernetesPool configured;
-    std::optional<std::uint32_t> wanted;
-    actuation::PodScaling state;
-    actuation::PodHold hold;
-    std::optional<connect::ApiScale> scale;  // As last read.
-    std::string written;                     // Version of the last own write of a DynamoGraphDeployment.
-    std::string selector;                    // Of `pods`.
-    std::unique_ptr<connect::Watched<connect::ScaledObject>> target;
-    std::unique_ptr<connect::Watched<connect::ScaledObject>> adapter;  // Of a component of a DynamoGraphDeployment.
-    connect::ScaleTarget adapter_target;
-    bool serves_adapters = true;  // The API server does; otherwise there is no adapter.
-    std::string watch_failure;    // Why one of the two is not known.
-    std::unique_ptr<connect::Watched<connect::PodState>> pods;
-    bool has_new_pods = false, has_listed = false, is_reading = false;
-    std::map<std::string, connect::PodGroup> groups;  // Of `pods`, by name.
-    UnknownReplicas unknown;
-    std::map<std::string, FollowedReplica> replicas;  // By name.
-    StartUpTimes start_up;
-    std::size_t writes = 0;  // In flight.
-    core::Instant retry_at;  // After a failure.
-    std::string failure;     // Reported once.
-    std::uint64_t failed = 0, failed_shrinks = 0;
-    std::optional<std::uint32_t> attempted;   // Replicas of the last write, whether it was answered or not.
-    std::optional<ScaleConflicts> conflicts;  // Has a value.
-    net::Loop::Timer retry = 0;               // After a conflict.
-    std::uint32_t reported_gpus = 0;          // Of a replica, because the configuration has another number.
-  };
+  using Pool = ScaledPool;
 
   KubernetesFleet(net::Loop& loop, net::Client& client, logging::Log& log, KubernetesFleetOptions options,
                   std::unique_ptr<connect::KubernetesClient> api);
@@ -147,29 +100,29 @@ class KubernetesFleet final : public Fleet {
   void follow_pods(Pool& pool);
   void check_group(Pool& pool, const connect::PodGroup& group, FollowedReplica& replica);
   void watch_engines();
-  // The object that has the number of replicas: the adapter of a component, or else the target.
-  [[nodiscard]] static const connect::ScaledObject* object_of(const Pool& pool);
-  [[nodiscard]] static const connect::ScaleTarget& scaled_target(const Pool& pool);
   [[nodiscard]] std::string missing_of(const Pool& pool) const;  // For a write; empty: all is known.
-  [[nodiscard]] std::string unknown_of(const Pool& pool) const;  // Of the number of replicas and their states.
   [[nodiscard]] actuation::TargetSeen observe(Pool& pool) const;
-  [[nodiscard]] actuation::PodSeen observe(const connect::PodGroup& group, const FollowedReplica& replica) const;
-  [[nodiscard]] std::string url_of(const connect::PodState& pod) const;
+  [[nodiscard]] actuation::PodSeen observe(const Pool& pool, const connect::PodGroup& group,
+                                           const FollowedReplica& replica) const;
   void run(Pool& pool, const actuation::PodStep& step, const actuation::TargetSeen& seen);
   void set_scale(Pool& pool, const actuation::PodStep& step, const actuation::TargetSeen& seen);
-  void patch(Pool& pool, const connect::PodIdentity& pod, std::optional<std::int64_t> deletion_cost);
+  void patch(Pool& pool, connect::ApiCall call, std::function<void()> done = {});
+
+  // Of pools that exchange pods.
+  void advance_soon();
+  [[nodiscard]] std::optional<std::uint32_t> exchange(Pool& pool, actuation::TargetSeen& seen);
+  void set_role(Pool& pool, const actuation::PodStep& step, const connect::PodGroup& group);
+  void move(Pool& pool, const actuation::PodStep& step, const connect::PodIdentity& pod,
+            const actuation::TargetSeen& seen);
   void take_failure(Pool& pool, const connect::ApiError& error, std::uint64_t& count);
   void take_conflict(Pool& pool);
-  void take_hold(Pool& pool, actuation::PodHold hold);
-  [[nodiscard]] std::optional<connect::ObjectReference> reference_of(const Pool& pool) const;
-  void write_event(const Pool& pool, bool warning, const char* reason, const char* action, const std::string& note);
-  void report(bool warning, const std::string& pool, const std::string& text);
 
   net::Loop& loop_;
   KubernetesFleetOptions options_;
   FleetEvents events_;
+  ScalingReports reports_;
   EngineWatch watch_;
-  connect::EventWriter* writer_ = nullptr;
+  RoleRequests roles_;
   std::map<std::string, GatewayReplica> gateway_;  // By id, as last reported.
   std::optional<core::Instant> gateway_at_;
   std::vector<std::string> unknown_;  // Names of replicas to which the gateway routes and that no pool has.
@@ -178,7 +131,7 @@ class KubernetesFleet final : public Fleet {
   std::unique_ptr<connect::Watched<connect::HorizontalAutoscaler>> autoscalers_;
   std::unique_ptr<connect::Watched<connect::DisruptionBudget>> budgets_;
   std::vector<std::unique_ptr<Pool>> pools_;
-  net::Loop::Timer timer_ = 0;
+  net::Loop::Timer timer_ = 0, soon_ = 0;
 };
 
 }  // namespace penstock::controller

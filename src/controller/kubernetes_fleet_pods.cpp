@@ -6,17 +6,11 @@
 #include <utility>
 
 #include "controller/kubernetes_fleet.h"
+#include "controller/pod_exchange.h"
 #include "net/address.h"
 
 namespace penstock::controller {
 namespace {
-
-const char* stage_of(const connect::PodState& pod) {
-  if (pod.is_terminating) return "terminating";
-  if (pod.is_marked) return "draining";
-  if (pod.node.empty()) return "pending";
-  return pod.is_ready ? "serving" : "starting";
-}
 
 // How a ready replica differs from the configuration. Each number of GPUs is named once.
 std::vector<std::string> unexpected_of(const KubernetesPool& configured, const connect::PodGroup& group,
@@ -79,6 +73,7 @@ void KubernetesFleet::follow_pods(Pool& pool) {
                         {{"pool", pool.configured.name}, {"replica", name}, {"from", from}, {"to", to}});
   };
   if (std::exchange(pool.has_new_pods, false)) pool.groups = groups_of(pool.pods->all(), connect::PodSelection::kAll);
+  forget_moved_pods(pool);
   const auto learned = pool.start_up.spread();
   const core::Duration start_up = std::max(pool.configured.start_up, learned ? learned->longest : core::Duration{});
   std::map<std::string, FollowedReplica> next;
@@ -92,12 +87,13 @@ void KubernetesFleet::follow_pods(Pool& pool) {
     else
       replica = new_replica(next_number_++, has_listed && !pod.is_ready);
     replica.uid = pod.uid;
-    const std::string stage = stage_of(pod);
+    const std::string stage = stage_of(pool, pod);
     if (stage != replica.stage) {
       log_stage(pod.name, replica.stage, stage);
       replica.stage = stage;
       replica.since = now;
     }
+    replica.has_joined = replica.has_joined && pod.has_moved;
     if (pod.is_marked != std::exchange(replica.is_marked, pod.is_marked)) replica.marked_since = now;
     replica.start.follow(pod, !replica.is_ready && now - replica.since > start_up, now);
     check_group(pool, group, replica);
@@ -114,14 +110,9 @@ void KubernetesFleet::check_group(Pool& pool, const connect::PodGroup& group, Fo
   if (replica.is_checked || !group.pod.is_ready) return;
   replica.is_checked = true;
   for (const std::string& text : unexpected_of(pool.configured, group, pool.reported_gpus)) {
-    report(true, pool.configured.name, text);
-    write_event(pool, true, "ReplicaUnexpected", "Check", text);
+    reports_.report(true, pool.configured.name, text);
+    reports_.write_event(pool, true, "ReplicaUnexpected", "Check", text);
   }
-}
-
-std::string KubernetesFleet::url_of(const connect::PodState& pod) const {
-  const auto address = net::Address::parse(pod.address, options_.port);
-  return address ? "http://" + address->text() : std::string{};
 }
 
 void KubernetesFleet::watch_engines() {
@@ -132,9 +123,9 @@ void KubernetesFleet::watch_engines() {
       const connect::PodState& pod = group.pod;
       const auto replica = pool->replicas.find(name);
       // One that was never ready has no metrics yet.
-      if (replica == pool->replicas.end() || !replica->second.is_ready || url_of(pod).empty()) continue;
+      if (replica == pool->replicas.end() || !replica->second.is_ready || url_of(pod, options_.port).empty()) continue;
       const auto listed = gateway_.find(pod.name);
-      engines.push_back({replica->second.number, url_of(pod),
+      engines.push_back({replica->second.number, url_of(pod, options_.port),
                          listed == gateway_.end() ? std::vector<std::string>{} : listed->second.fpm, pod.name,
                          pod.is_terminating});
     }
@@ -142,7 +133,8 @@ void KubernetesFleet::watch_engines() {
   watch_.watch(engines);
 }
 
-actuation::PodSeen KubernetesFleet::observe(const connect::PodGroup& group, const FollowedReplica& replica) const {
+actuation::PodSeen KubernetesFleet::observe(const Pool& pool, const connect::PodGroup& group,
+                                            const FollowedReplica& replica) const {
   const connect::PodState& pod = group.pod;
   actuation::PodSeen seen;
   seen.name = pod.name;
@@ -163,6 +155,7 @@ actuation::PodSeen KubernetesFleet::observe(const connect::PodGroup& group, cons
     seen.engine = actuation::EngineSeen{
         sample->sampled_at, true,
         actuation::OpenWork{sample->queued_requests + sample->running_requests, sample->open_transfers.value_or(0)}};
+  observe_role(pool, pod, watch_.kind_of(replica.number), roles_, seen);
   return seen;
 }
 
@@ -183,9 +176,12 @@ actuation::TargetSeen KubernetesFleet::observe(Pool& pool) const {
     const auto replica = pool.replicas.find(name);
     if (group.pod.is_terminating || group.pod.has_ended)
       ++seen.leaving;
+    else if (is_joining(pool, group.pod))
+      ++seen.joining;
     else if (replica != pool.replicas.end())
-      seen.pods.push_back(observe(group, replica->second));
+      seen.pods.push_back(observe(pool, group, replica->second));
   }
+  observe_exchange(pool, seen);
   if (seen.pods.size() < seen.replicas) seen.unlisted = pool.unknown.count(gateway_, pool.groups);
   seen.budgets = budgets_of(*pool.pods, *budgets_);
   return seen;

@@ -20,7 +20,9 @@ const GatewayReplica* listed_in(const std::map<std::string, GatewayReplica>& gat
 }
 
 // `listed`: null if the gateway does not list it.
-signals::ReplicaState state_of(const connect::PodState& pod, const GatewayReplica* listed) {
+signals::ReplicaState state_of(const connect::PodState& pod, const FollowedReplica& replica, bool leaves,
+                               const GatewayReplica* listed) {
+  if (replica.stage == "switching" && !leaves) return signals::ReplicaState::kStarting;
   if (pod.is_terminating || pod.is_marked) return signals::ReplicaState::kDraining;
   // A replica that the gateway finds unhealthy takes no traffic, as if it were still starting.
   const bool is_healthy = listed == nullptr || listed->healthy;
@@ -51,6 +53,8 @@ void KubernetesFleet::fill(std::size_t index, signals::PoolObservation& seen) co
   if (const auto spread = pool.start_up.spread()) seen.start_up = spread->median;
   seen.actions_failed_total = pool.failed;
   seen.shrinks_failed_total = pool.failed_shrinks;
+  if (pool.partner != nullptr)
+    for (const auto& [name, departure] : pool.partner->state.departures) seen.switching += departure.is_chosen ? 1 : 0;
   if (pool.scale) {
     const bool is_own = pool.wanted && may_act() && pool.hold.cause != actuation::HoldCause::kManual &&
                         pool.hold.cause != actuation::HoldCause::kAutoscaler;
@@ -73,13 +77,18 @@ std::vector<ReplicaView> KubernetesFleet::replicas(std::size_t index) const {
     if (found == pool.replicas.end() || pod.has_ended) continue;
     const FollowedReplica& replica = found->second;
     const GatewayReplica* listed = listed_in(gateway_, pod.name);
-    views.push_back({pod.name,
-                     replica.stage,
-                     url_of(pod),
-                     replica.since,
-                     {replica.number, state_of(pod, listed), replica.since, watch_.sample_of(replica.number)},
-                     watch_.messages_of(replica.number),
-                     listed == nullptr ? std::string{} : listed->model});
+    const auto departure = pool.state.departures.find(name);
+    const bool leaves = departure != pool.state.departures.end() && departure->second.is_chosen;
+    const signals::ReplicaState state = state_of(pod, replica, leaves, listed);
+    ReplicaView& view = views.emplace_back();
+    view = {pod.name,
+            replica.stage,
+            url_of(pod, options_.port),
+            replica.since,
+            {replica.number, state, replica.since, watch_.sample_of(replica.number)},
+            watch_.messages_of(replica.number),
+            listed == nullptr ? std::string{} : listed->model};
+    if (leaves) view.switch_to = pool.partner->configured.name;
   }
   return views;
 }

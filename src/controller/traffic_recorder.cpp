@@ -151,6 +151,12 @@ void TrafficRecorder::ended(const TrafficItem& item, core::Instant at) {
   if (!options_.model.empty() && known == nullptr) return;
   PoolTraffic& traffic = traffic_of(known);
   if (item.outcome == "refused") traffic.shed.arrived(at, 0);
+  // An invalid request is no load and says nothing about the fleet.
+  if (item.outcome == "rejected") {
+    if (known == nullptr || std::exchange(known->rejected, true)) return;
+    traffic.meter.withdrawn(metered(known->shape.arrival), known->shape.input_tokens);
+    return;
+  }
   traffic.output.ended(item.output_tokens, at);
   if (options_.disaggregated) decode_output_.ended(item.output_tokens, at);
   const bool failed = item.outcome == "failed" || item.outcome == "truncated" || item.outcome == "lost";
@@ -258,7 +264,7 @@ void TrafficRecorder::fill(std::vector<signals::PoolObservation>& pools, core::I
 std::span<const signals::RecentRequest> TrafficRecorder::recent(core::Instant from) {
   recent_.clear();
   for (const Remembered& each : requests_) {
-    if (each.shape.arrival < from) continue;
+    if (each.shape.arrival < from || each.rejected) continue;
     recent_.push_back(each.shape);
     recent_.back().block_ids = each.blocks;
   }

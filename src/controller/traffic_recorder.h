@@ -47,14 +47,14 @@ class TrafficRecorder {
   // The windows, counters and details of the pools: of several aggregated ones, of their own requests each. `pools`
   // contains their replicas, whose counters of output tokens are read.
   void fill(std::vector<signals::PoolObservation>& pools, core::Instant now);
-  // Requests that arrived at `from` or later, oldest first; valid until the next call or take().
+  // Requests that arrived at `from` or later, oldest first, without rejected ones; valid until the next call or take().
   [[nodiscard]] std::span<const signals::RecentRequest> recent(core::Instant from);
 
   // Gaps between the tokens of the answers that the replica, by its id, has completed. 0 before the first one.
   [[nodiscard]] telemetry::HistogramTotals gaps_of(const std::string& replica) const;
   [[nodiscard]] std::uint64_t lost_events() const { return lost_; }
   [[nodiscard]] core::Instant received_at() const { return received_at_; }
-  // Of all requests so far, without refused ones.
+  // Of all requests so far, without refused and rejected ones.
   [[nodiscard]] const signals::RequestEnds& ends() const { return ends_; }
   // Tokens of requests that completed since the last call, by tenant and model.
   [[nodiscard]] std::vector<decision::TenantTokens> take_tokens();
@@ -71,7 +71,7 @@ class TrafficRecorder {
     signals::RecentRequest shape;
     std::vector<std::uint32_t> blocks;
     std::uint32_t tenant_number = 0, cached_tokens = 0;
-    bool batch = false, answered = false;
+    bool batch = false, answered = false, rejected = false;
     std::string_view route;  // One of routes_.
     std::string_view model;  // One of models_.
 

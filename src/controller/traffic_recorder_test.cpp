@@ -254,6 +254,29 @@ TEST(TrafficRecorder, CountsWhatWasRefusedInTheLastMinute) {
   EXPECT_EQ(entry_of(book, kNow + 5min).detail->shed, 0U);
 }
 
+TEST(TrafficRecorder, ARejectedRequestIsNoLoadAndNoMiss) {
+  TrafficRecorder book{{}};
+  TrafficItem large = arrival(2, 10.0);
+  large.input_tokens = 50'000;
+  TrafficItem rejected = end_of(2, 10.0, "rejected", -1.0);
+  rejected.prompt_tokens = rejected.output_tokens = 0;
+  book.take(page_of({arrival(1, 10.0), large}, 10.0), kNow);
+  const signals::PoolObservation before = entry_of(book);
+  EXPECT_EQ(before.arrivals_total, 2U);
+  book.take(page_of({rejected, rejected, end_of(1, 12.0, "completed")}, 12.0), kNow + 2s);
+  const signals::PoolObservation after = entry_of(book, kNow + 2s);
+  EXPECT_EQ(after.last_minute.arrivals, 1U);
+  EXPECT_LT(after.last_minute.input_tokens, 50'000U);
+  EXPECT_EQ(after.failed_total, 0U);
+  EXPECT_EQ(after.arrivals_total, 2U) << "counters never decrease";
+  ASSERT_EQ(book.recent(core::kStart).size(), 1U) << "trials do not see it";
+  EXPECT_EQ(book.judged(), 0U);
+  EXPECT_EQ(book.ends(), (signals::RequestEnds{.completed = 1}));
+  book.take(page_of({arrival(3, 14.0), arrival(4, 14.0)}, 14.0), kNow + 4s);
+  EXPECT_EQ(entry_of(book, kNow + 4s).arrivals_total, 3U) << "one of them makes up for the rejected one";
+  EXPECT_EQ(entry_of(book, kNow + 4s).input_tokens_total, before.input_tokens_total) << "they are smaller";
+}
+
 TEST(TrafficRecorder, JudgesARequestByTheTargetOfItsSegment) {
   TrafficOptions options;
   signals::SegmentSlo strict;

@@ -72,7 +72,7 @@ Tick DecisionLoop::tick(const signals::Observation& observation, const SetTarget
     }
     pool.asleep = decision.pools[index].asleep = asleep_within(bounds, pool.target, pool.asleep);
     PoolState& state = pools_[index];
-    if (pool.target != pool.current) {
+    if (is_change(state, pool)) {
       const int direction = pool.target > pool.current ? 1 : -1;
       if (state.direction == -direction) ++direction_changes_;
       state.direction = direction;
@@ -109,10 +109,20 @@ Tick DecisionLoop::hold_all(const signals::Observation& observation, Reason reas
 
 void DecisionLoop::record(Tick& tick, const signals::Observation& observation, std::size_t index,
                           const PoolDecision& pool) {
-  const LastDecision last{pool.reason, pool.limited_by, tick.decision.cause, pool.next_phase_target, pool.asleep};
-  const bool is_news = std::exchange(pools_[index].last, last) != last;
-  if (pool.target != pool.current || is_news || records_every_hold_)
+  PoolState& state = pools_[index];
+  const bool changes = is_change(state, pool);
+  state.seen_target = pool.current;
+  const LastDecision last{pool.reason, pool.limited_by, tick.decision.cause, pool.next_phase_target,
+                          pool.asleep, pool.target};
+  const bool is_news = std::exchange(state.last, last) != last;
+  if (changes || is_news || records_every_hold_)
     tick.records.push_back(record_of(tick.decision, pool, observation, index, policy_->name()));
+}
+
+// A fleet that is only observed, or that does not follow, has the same change proposed at each tick.
+bool DecisionLoop::is_change(const PoolState& state, const PoolDecision& pool) {
+  if (pool.target == pool.current) return false;
+  return !state.last || state.last->target != pool.target || state.seen_target != pool.current;
 }
 
 Decision DecisionLoop::decide(const signals::Observation& observation) {

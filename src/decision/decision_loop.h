@@ -21,7 +21,8 @@ namespace penstock::decision {
 // The result of one tick.
 struct Tick {
   Decision decision;
-  // Every change of a target, and every hold that differs from the last record of its pool, in the order of pools.
+  // Every change of a target, and every hold that differs from the last record of its pool, in the order of pools. A
+  // change that the fleet has not followed, as one that is only observed, is not recorded again.
   // After record_every_hold(): one for each pool.
   std::vector<DecisionRecord> records;
 };
@@ -78,20 +79,22 @@ class DecisionLoop {
   [[nodiscard]] const DecisionTotals& totals() const { return totals_; }
 
  private:
-  // A hold is recorded when one of these changes.
+  // A decision is recorded when one of these changes.
   struct LastDecision {
     Reason reason = Reason::kFixed;
     Limit limited_by = Limit::kNone;
     std::optional<Cause> cause;
     std::optional<std::uint32_t> next_phase_target;
-    std::uint32_t asleep = 0;  // Not saved: after a restart a hold may be recorded once more.
+    std::uint32_t asleep = 0;  // Not saved: after a restart a decision may be recorded once more.
+    std::uint32_t target = 0;
     bool operator==(const LastDecision&) const = default;
-    void archive(core::StateArchive& state) { state.values_of(reason, limited_by, cause, next_phase_target); }
+    void archive(core::StateArchive& state) { state.values_of(reason, limited_by, cause, next_phase_target, target); }
   };
   struct PoolState {
     std::optional<LastDecision> last;
-    int direction = 0;  // Of the last change: 1 for growth, -1 for shrinking, 0 before the first.
-    void archive(core::StateArchive& state) { state.values_of(last, direction); }
+    std::uint32_t seen_target = 0;  // The target of the fleet at the last tick.
+    int direction = 0;              // Of the last change: 1 for growth, -1 for shrinking, 0 before the first.
+    void archive(core::StateArchive& state) { state.values_of(last, seen_target, direction); }
   };
   void archive(core::StateArchive& state) {
     state("loop", pools_);
@@ -102,6 +105,8 @@ class DecisionLoop {
   [[nodiscard]] Decision decide(const signals::Observation& observation);
   [[nodiscard]] Tick hold_all(const signals::Observation& observation, Reason reason, std::optional<Cause> cause,
                               std::string because);
+  // Whether the decision changes the target, and is not the one of the last tick once more.
+  [[nodiscard]] static bool is_change(const PoolState& state, const PoolDecision& pool);
   void record(Tick& tick, const signals::Observation& observation, std::size_t index, const PoolDecision& pool);
 
   Policy* policy_;

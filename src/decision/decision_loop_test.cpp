@@ -192,6 +192,27 @@ TEST(DecisionLoop, ARefusedChangeIsAHoldAndChangesNothing) {
   EXPECT_EQ(loop.loop.changes(), 1U);
 }
 
+TEST(DecisionLoop, AChangeThatTheFleetDoesNotFollowIsRecordedOnce) {
+  Loop loop;
+  std::uint32_t target = 5;
+  loop.say = [&](Decision& made) { made.pools[0].target = target; };
+  const auto observe_only = [](std::size_t, std::uint32_t) { return true; };
+  EXPECT_EQ(loop.loop.tick(loop.look(0.0), observe_only).records.size(), 2U);  // The change, and a hold of the second.
+  for (int i = 1; i < 10; ++i) EXPECT_TRUE(loop.loop.tick(loop.look(5.0 * i), observe_only).records.empty()) << i;
+  EXPECT_EQ(loop.loop.changes(), 1U);
+  target = 6;
+  EXPECT_EQ(loop.loop.tick(loop.look(50.0), observe_only).records.size(), 1U);
+  loop.targets[0] = 4;  // An operator scaled the fleet.
+  EXPECT_EQ(loop.loop.tick(loop.look(55.0), observe_only).records.size(), 1U);
+  target = 4;
+  EXPECT_EQ(loop.loop.tick(loop.look(60.0), observe_only).records.size(), 1U) << "now it holds";
+  EXPECT_TRUE(loop.loop.tick(loop.look(65.0), observe_only).records.empty());
+  EXPECT_EQ(loop.loop.changes(), 3U);
+  target = 3;
+  EXPECT_EQ(loop.loop.tick(loop.look(70.0), observe_only).records.size(), 1U);
+  EXPECT_EQ(loop.loop.direction_changes(), 1U);
+}
+
 TEST(DecisionLoop, CountsTurnsOfDirectionByPool) {
   Loop loop;
   loop.say = grow_first;

@@ -98,6 +98,13 @@ std::vector<AccessRule> scaling_access(const std::string& in_namespace, const st
   }
   rules.push_back(
       {in_namespace, "", "pods", {"list", "watch", "patch"}, {}, "the planner follows pods and marks those that go"});
+  if (std::any_of(targets.begin(), targets.end(), [](const ScaledResource& target) { return target.gives_pods; }))
+    rules.push_back({in_namespace,
+                     "apps",
+                     "replicasets",
+                     {"list", "watch"},
+                     {},
+                     "the planner gives pods that change their role the labels of the other Deployment"});
   rules.push_back({in_namespace,
                    "autoscaling",
                    "horizontalpodautoscalers",

@@ -32,6 +32,7 @@ struct FollowedObjects {
 struct ScaledResource {
   std::string group, plural, name;  // "apps", "deployments", "chat".
   bool has_scale = true;            // Otherwise the object itself is patched.
+  bool gives_pods = false;          // Its pods may go to another such object, and change their role.
 };
 // Of one of several planners: a Lease of this name. `create` cannot be limited to a name.
 [[nodiscard]] std::vector<AccessRule> lease_access(const std::string& in_namespace, const std::string& lease);

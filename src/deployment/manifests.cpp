@@ -275,16 +275,29 @@ std::vector<Json> manifests_of(const GatewayManifest& gateway) {
   const bool has_claim = gateway.keeps_ledger && !has_claims && gateway.replicas == 1;
   if (has_claim) objects.add("v1", "PersistentVolumeClaim")["spec"] = claim_of_ledger();
   objects.add_service({}, Json::array({service_port("http", gateway.port)}));
-  // Planners observe each gateway, also one that is not ready because it has no replicas or drains.
+  // Planners observe each gateway, also one that is not ready because it has no replicas or drains. Gateways that share
+  // budgets do so, too.
   objects.add_headless_service("-admin", Json::array({service_port("admin", gateway.admin_port)}));
   objects.add_disruption_budget();
 
-  Json container = container_of(
-      gateway, "gateway",
-      {"gateway", "--config", kConfigurationFile, "--listen", fmt::format(":{}", gateway.port), "--admin-listen",
-       fmt::format(":{}", gateway.admin_port), "--admin-hosts", hosts_of(gateway, "-admin")},
-      Json::array({container_port("http", gateway.port), container_port("admin", gateway.admin_port)}),
-      {{"requests", {{"cpu", "1"}, {"memory", "512Mi"}}}, {"limits", {{"memory", "1Gi"}}}});
+  Json arguments{"gateway",
+                 "--config",
+                 kConfigurationFile,
+                 "--listen",
+                 fmt::format(":{}", gateway.port),
+                 "--admin-listen",
+                 fmt::format(":{}", gateway.admin_port),
+                 "--admin-hosts",
+                 hosts_of(gateway, "-admin")};
+  if (gateway.shares_budgets)
+    for (const std::string& argument :
+         {std::string{"--peers"}, fmt::format("{}://{}-admin.{}.svc:{}", gateway.admin_has_tls ? "https" : "http",
+                                              gateway.name, gateway.in_namespace, gateway.admin_port)})
+      arguments.push_back(argument);
+  Json container =
+      container_of(gateway, "gateway", std::move(arguments),
+                   Json::array({container_port("http", gateway.port), container_port("admin", gateway.admin_port)}),
+                   {{"requests", {{"cpu", "1"}, {"memory", "512Mi"}}}, {"limits", {{"memory", "1Gi"}}}});
   container["livenessProbe"] = http_probe("/health", "admin", gateway.admin_has_tls, 10);
   container["readinessProbe"] = http_probe("/ready", "admin", gateway.admin_has_tls, 2);
   const Json state =

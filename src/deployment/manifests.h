@@ -38,6 +38,7 @@ struct GatewayManifest : ProgramManifest {
   std::uint16_t port = 8000, admin_port = 8081;
   bool admin_has_tls = false;
   std::uint32_t replicas = 1;
+  bool shares_budgets = false;    // The pods report to each other what they took from budgets.
   std::int64_t drain_time_s = 0;  // From SIGTERM until requests that are open are cut.
   // In kStateFolder, which outlives a single pod. Several pods have a ledger each, which ends with its pod, unless each
   // pod has a claim of its own.

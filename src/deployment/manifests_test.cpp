@@ -169,6 +169,15 @@ TEST(Manifests, APlannerMayScaleItsTargetsOnly) {
   EXPECT_TRUE(scaling_access("llm", {}).empty());
 }
 
+TEST(Manifests, APlannerReadsReplicaSetsOnlyWherePodsChangeTheirRole) {
+  ScaledResource target{"apps", "deployments", "a"};
+  EXPECT_EQ(scaling_access("llm", {target}).size(), 6U);
+  target.gives_pods = true;
+  const auto rules = scaling_access("llm", {target});
+  ASSERT_EQ(rules.size(), 7U);
+  EXPECT_EQ(role_line(rules[3]), R"({apiGroups: ["apps"], resources: ["replicasets"], verbs: ["list", "watch"]})");
+}
+
 TEST(Manifests, ASinglePlannerHasALeaseAndKeepsWhatItLearnedInAConfigMap) {
   const auto objects = manifests_of(with_names<PlannerManifest>());
   const Json& spec = find(objects, "Deployment")["spec"];

@@ -14,6 +14,7 @@
 #include "dispatch/deferral.h"
 #include "dispatch/options.h"
 #include "dispatch/overview.h"
+#include "dispatch/peer_budgets.h"
 #include "dispatch/replica_set.h"
 #include "dispatch/request.h"
 #include "dispatch/request_ledger.h"
@@ -62,6 +63,15 @@ class Dispatcher {
   // The earliest time at which tick() could do something; kNever: nothing before the next call. A caller that waits for
   // it needs no polling. O(1) while no request waits, else O(tenants that wait).
   [[nodiscard]] core::Instant next_wake(core::Instant now) const;
+
+  // What this gateway took from its budgets; the caller adds who it is. O(tenants).
+  [[nodiscard]] BudgetReport budget_report(core::Instant now) const {
+    return report_of(admission_, options_.tenants, now);
+  }
+  void change_budgets(const BudgetChanges& changes, core::Instant now) {
+    apply(changes, admission_, now);
+    room_changed_ = true;
+  }
 
   // Applies the options. Tenants keep their numbers: new ones come last, and one that was
   // removed stays in the list. Requests that wait keep their tier and their deadline.

@@ -40,6 +40,22 @@ void add_models(const TrafficFeed& feed, const admission::AdmissionController& a
   }
 }
 
+void add_counters(const Counters& counters, Overview& seen) {
+  seen.deferral = counters.deferral;
+  seen.granted_total = counters.granted;
+  seen.refused_total = counters.refused;
+  seen.retried_total = counters.retried;
+  seen.clamped_total = counters.clamped;
+  seen.truncated_prompts = counters.truncated_prompts;
+  seen.truncated_prompt_tokens = counters.truncated_prompt_tokens;
+  seen.discarded_prompt_tokens = counters.discarded_prompt_tokens;
+  for (std::size_t reason = 0; reason < counters.refusals.size(); ++reason)
+    if (counters.refusals[reason] > 0)
+      seen.refusals.emplace_back(static_cast<RefusalReason>(reason), counters.refusals[reason]);
+  std::sort(seen.refusals.begin(), seen.refusals.end(),
+            [](const auto& a, const auto& b) { return std::string_view{to_string(a.first)} < to_string(b.first); });
+}
+
 }  // namespace
 
 std::vector<ReplicaStatus> Dispatcher::replicas(core::Instant now) const {
@@ -107,7 +123,7 @@ Overview Dispatcher::overview(core::Instant now) const {
     if (tenant.removed && figures.running + figures.waiting == 0) continue;
     const double available = tenant.budget.limited() ? std::max(0.0, figures.available_tokens) : -1.0;
     seen.tenants.push_back({tenant.name, available, figures.running, figures.waiting});
-    seen.tenants.back().saturation = tenant_saturation(tenant, available, figures.running);
+    seen.tenants.back().saturation = tenant_saturation(tenant, available, figures.running + figures.running_elsewhere);
     seen.running += figures.running;
   }
   seen.pools = router_.pools();
@@ -119,19 +135,7 @@ Overview Dispatcher::overview(core::Instant now) const {
   seen.deferred_requests = admission_.deferred();
   seen.deferred_tokens = admission_.deferred_tokens();
   seen.next_due = admission_.next_due();
-  seen.deferral = counters_.deferral;
-  seen.granted_total = counters_.granted;
-  seen.refused_total = counters_.refused;
-  seen.retried_total = counters_.retried;
-  seen.clamped_total = counters_.clamped;
-  seen.truncated_prompts = counters_.truncated_prompts;
-  seen.truncated_prompt_tokens = counters_.truncated_prompt_tokens;
-  seen.discarded_prompt_tokens = counters_.discarded_prompt_tokens;
-  for (std::size_t reason = 0; reason < counters_.refusals.size(); ++reason)
-    if (counters_.refusals[reason] > 0)
-      seen.refusals.emplace_back(static_cast<RefusalReason>(reason), counters_.refusals[reason]);
-  std::sort(seen.refusals.begin(), seen.refusals.end(),
-            [](const auto& a, const auto& b) { return std::string_view{to_string(a.first)} < to_string(b.first); });
+  add_counters(counters_, seen);
   seen.overload = overload();
   seen.prompt_error = admission_.estimator().prompt_error();
   seen.output_error = admission_.estimator().output_error();

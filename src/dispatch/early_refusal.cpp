@@ -4,29 +4,34 @@
 #include <algorithm>
 #include <cmath>
 
+#include "admission/refusal_text.h"
 #include "dispatch/dispatcher.h"
 
 namespace penstock::dispatch {
+namespace {
+
+// The refusal by a limit of the tenant that is used up.
+std::optional<Refusal> refusal_by_limit(const Tenant& tenant, const admission::AdmissionController::Tenant& state) {
+  if (state.is_full)
+    return Refusal{
+        RefusalReason::kTooManyRequests,
+        admission::concurrency_sentence(tenant.name, state.running, state.running_elsewhere, tenant.concurrent), 1,
+        false};
+  if (state.available_tokens >= 1.0) return std::nullopt;
+  constexpr double kRetryMin = 1.0, kRetryMax = 60.0;
+  const double seconds = std::ceil((1.0 - state.available_tokens) * 60.0 / tenant.budget.tokens_per_minute);
+  return Refusal{RefusalReason::kTokenBudgetExceeded,
+                 fmt::format("tenant {} has used its budget of {} tokens per minute; retry later", tenant.name,
+                             tenant.budget.tokens_per_minute),
+                 static_cast<std::uint32_t>(std::clamp(seconds, kRetryMin, kRetryMax)), false};
+}
+
+}  // namespace
 
 std::optional<Refusal> Dispatcher::early_refusal(std::uint32_t number, core::Instant now) {
   const Tenant& tenant = options_.tenants[number];
   if (tenant.over_budget == OverBudget::kQueue) return std::nullopt;
-  const admission::AdmissionController::Tenant state = admission_.tenant(number, now);
-  std::optional<Refusal> refusal;
-  if (tenant.concurrent > 0 && state.running >= tenant.concurrent) {
-    refusal = Refusal{RefusalReason::kTooManyRequests,
-                      fmt::format("tenant {} has {} requests in flight, the limit (concurrent) is {}; retry when one "
-                                  "has ended",
-                                  tenant.name, state.running, tenant.concurrent),
-                      1, false};
-  } else if (state.available_tokens < 1.0) {
-    constexpr double kRetryMin = 1.0, kRetryMax = 60.0;
-    const double seconds = std::ceil((1.0 - state.available_tokens) * 60.0 / tenant.budget.tokens_per_minute);
-    refusal = Refusal{RefusalReason::kTokenBudgetExceeded,
-                      fmt::format("tenant {} has used its budget of {} tokens per minute; retry later", tenant.name,
-                                  tenant.budget.tokens_per_minute),
-                      static_cast<std::uint32_t>(std::clamp(seconds, kRetryMin, kRetryMax)), false};
-  }
+  const std::optional<Refusal> refusal = refusal_by_limit(tenant, admission_.tenant(number, now));
   if (!refusal) return std::nullopt;
   ++counters_.refused;
   count(*refusal);

@@ -31,10 +31,13 @@ std::optional<api::ApiError> fault_of(const api::InferenceRequest& request, std:
   if (!request.model.empty() && request.model != model)
     return api::ApiError{404, "invalid_request_error", "model_not_found",
                          fmt::format("The model `{}` does not exist.", request.model.substr(0, 200)), "model"};
-  if (request.choices != 1)
-    return api::ApiError{400, "invalid_request_error", {}, "n: must be 1, this engine gives one answer", "n"};
-  if (request.max_tokens == 0U)
-    return api::ApiError{400, "invalid_request_error", {}, "max_tokens: must be at least 1", "max_tokens"};
+  const auto invalid = [](const char* param, const char* what) {
+    return api::ApiError{400, "invalid_request_error", {}, fmt::format("{}: {}", param, what), param};
+  };
+  if (request.choices != 1) return invalid("n", "must be 1, this engine gives one answer");
+  if (request.size.choices != 1) return invalid("best_of", "must be 1, this engine computes one answer");
+  if (request.size.prompts != 1) return invalid("prompt", "must be one prompt, this engine gives one answer");
+  if (request.max_tokens == 0U) return invalid("max_tokens", "must be at least 1");
   return std::nullopt;
 }
 
@@ -88,6 +91,8 @@ void EngineServer::answer_completion(net::Exchange& exchange, api::Endpoint endp
     exchange.write_raw("\xff\xfe{");
     return exchange.finish();
   }
+  if (const auto error = api::encoding_error(exchange.head().field("content-encoding")))
+    return refuse(exchange, *error);
   if (const auto read = reader_.read(endpoint, exchange.body(), request_); !read) {
     const std::string& where = read.error().where;
     return refuse(exchange, {400,

@@ -29,6 +29,11 @@ bool equal_secret(std::string_view given, std::string_view secret) {
   return difference == 0;
 }
 
+api::ApiError unknown_path(std::string_view path) {
+  return {
+      404, "invalid_request_error", "not_found", fmt::format("the path {} does not exist", path.substr(0, 200)), {}};
+}
+
 }  // namespace
 
 std::string quoted(std::string_view text) {
@@ -75,9 +80,7 @@ void EngineServer::answer_document(net::Exchange& exchange) {
   const bool is_private = path == "/v1/models" || path.starts_with(kKvPath) || is_control;
   if (!is_private && !is_sleep_mode && path != "/health" && path != "/metrics" && path != "/version" &&
       path != "/penstock/v1/info")
-    return refuse(
-        exchange,
-        {404, "invalid_request_error", "not_found", fmt::format("there is nothing at {}", path.substr(0, 200)), {}});
+    return refuse(exchange, unknown_path(path));
   if (is_control ? method != "POST" : method != "GET" && method != "HEAD")
     return refuse(exchange,
                   {405, "invalid_request_error", "method_not_allowed", is_control ? "use POST" : "use GET", {}});

@@ -86,6 +86,9 @@ TEST(EngineServer, UnsupportedRequestsGetAnOpenAiError) {
   const std::vector<Case> cases = {
       {std::string{kChat}, "{", 400, ""},
       {std::string{kChat}, chat_body("hi", 5, R"("n":2)"), 400, ""},
+      {"/v1/completions", R"({"model":"penstock-sim","prompt":"a","best_of":2})", 400, ""},
+      {"/v1/completions", R"({"model":"penstock-sim","prompt":["a","b"]})", 400, ""},
+      {"/v1/completions", R"({"model":"penstock-sim","prompt":[[1,2],[3]]})", 400, ""},
       {std::string{kChat}, chat_body("hi", 99), 400, "context_length_exceeded"},
       {std::string{kChat}, R"({"model":"other","messages":[{"role":"user","content":"hi"}]})", 404, "model_not_found"},
       {"/v1/embeddings", "{}", 404, "not_found"},
@@ -101,6 +104,22 @@ TEST(EngineServer, UnsupportedRequestsGetAnOpenAiError) {
   EXPECT_EQ(get(server.port, "/nothing").status, 404);
   EXPECT_EQ(get(server.port, kChat).status, 405);
   EXPECT_EQ(server.open_work(), 0U);
+}
+
+TEST(EngineServer, OnePromptMayBeInAList) {
+  RunningServer server;
+  for (const char* prompt : {R"(["a"])", "[[1,2]]", "[1,2]"}) {
+    const std::string body = R"({"model":"penstock-sim","best_of":1,"n":1,"prompt":)" + std::string{prompt} + "}";
+    EXPECT_EQ(post(server.port, "/v1/completions", body).status, 200) << prompt;
+  }
+}
+
+TEST(EngineServer, ACompressedBodyIsRefusedAsSuch) {
+  RunningServer server;
+  EXPECT_EQ(post(server.port, kChat, chat_body("hi", 1), "Content-Encoding: identity\r\n").status, 200);
+  const Answer answer = post(server.port, kChat, "\x1f\x8b", "Content-Encoding: gzip\r\n");
+  EXPECT_EQ(answer.status, 415);
+  EXPECT_NE(answer.body.find("Content-Encoding gzip is not supported"), std::string::npos) << answer.body;
 }
 
 TEST(EngineServer, AConfiguredApiKeyIsRequired) {

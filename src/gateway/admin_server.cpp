@@ -1,7 +1,5 @@
 #include "gateway/admin_server.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
@@ -9,10 +7,8 @@
 #include <vector>
 
 #include "api/answer.h"
-#include "core/random.h"
 #include "gateway/documents.h"
 #include "gateway/epp_metrics.h"
-#include "net/unix_time.h"
 #include "telemetry/exposition_format.h"
 
 namespace penstock::gateway {
@@ -40,17 +36,18 @@ net::ServerLimits limits() {
 
 }  // namespace
 
-AdminServer::AdminServer(net::Loop& loop, int listening, SharedDispatcher& dispatcher, Totals totals,
-                         const Lifecycle& lifecycle, net::AccessOptions access, std::shared_ptr<net::TlsContext> tls)
+AdminServer::AdminServer(net::Loop& loop, int listening, SharedDispatcher& dispatcher, BudgetExchange& budgets,
+                         Totals totals, const Lifecycle& lifecycle, net::AccessOptions access,
+                         std::shared_ptr<net::TlsContext> tls)
     : loop_(loop),
       dispatcher_(dispatcher),
+      budgets_(budgets),
       totals_(std::move(totals)),
       lifecycle_(lifecycle),
       address_(net::local_address(listening)),
       access_(address_, std::move(access)),
-      server_(loop, listening, *this, limits(), std::move(tls)) {
-  boot_id_ = fmt::format("{:x}", core::mix64(static_cast<std::uint64_t>(net::unix_time().count())));
-}
+      boot_id_(budgets.process()),
+      server_(loop, listening, *this, limits(), std::move(tls)) {}
 
 void AdminServer::on_request(net::Exchange& exchange) {
   const std::string_view path = exchange.head().path();
@@ -68,7 +65,8 @@ void AdminServer::on_request(net::Exchange& exchange) {
     return answer(exchange, refused, "application/json", error_body(refused, net::AccessPolicy::explain(refused)));
   if (path == "/metrics" || path == "/metrics/epp") {
     const auto format = telemetry::negotiate_format(exchange.head().joined_field("accept"));
-    const Overview overview = dispatcher_.overview(loop_.now());
+    Overview overview = dispatcher_.overview(loop_.now());
+    overview.peers = budgets_.figures();
     return answer(exchange, 200, telemetry::content_type(format),
                   path == "/metrics" ? metrics_text(overview, totals_(), lifecycle_, format)
                                      : epp_metrics_text(overview, totals_().latencies, format));
@@ -79,6 +77,7 @@ void AdminServer::on_request(net::Exchange& exchange) {
     return answer(exchange, 200, "application/json", overview_document(overview, boot_id_));
   }
   if (path == "/penstock/v1/traffic") return answer_traffic(exchange);
+  if (path == "/penstock/v1/budgets") return answer(exchange, 200, "application/json", budgets_.document());
   if (path == "/penstock/v1/prefixes") return answer_prefixes(exchange);
   answer(exchange, 404, "application/json", error_body(404, "there is nothing at this path"));
 }

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "gateway/budget_exchange.h"
 #include "gateway/lifecycle.h"
 #include "gateway/shared_dispatcher.h"
 #include "gateway/worker_context.h"
@@ -20,6 +21,7 @@ namespace penstock::gateway {
 //   GET /metrics           Prometheus' text
 //   GET /penstock/v1/overview                       replicas, tenants, queues, usage, as JSON
 //   GET /penstock/v1/traffic?after=N&limit=M        arrivals, first tokens and ends since number N
+//   GET /penstock/v1/budgets                        what it took from the budgets of tenants and classes, for others
 //   GET /penstock/v1/prefixes?model=M               hot prefixes with requests to compute them; without M, of all
 //   models; with credentials only, because these are texts of users
 // /health and /ready answer every client. All other paths check the Host field, and credentials where there are any.
@@ -28,8 +30,8 @@ class AdminServer final : private net::ExchangeHandler {
   using Totals = std::function<WorkerTotals()>;  // Of all workers.
 
   // Owns the listening socket. Lives on one loop.
-  AdminServer(net::Loop& loop, int listening, SharedDispatcher& dispatcher, Totals totals, const Lifecycle& lifecycle,
-              net::AccessOptions access, std::shared_ptr<net::TlsContext> tls);
+  AdminServer(net::Loop& loop, int listening, SharedDispatcher& dispatcher, BudgetExchange& budgets, Totals totals,
+              const Lifecycle& lifecycle, net::AccessOptions access, std::shared_ptr<net::TlsContext> tls);
 
   void set_access(net::AccessOptions access, std::shared_ptr<net::TlsContext> tls);
   void drain() { server_.drain(); }
@@ -42,11 +44,12 @@ class AdminServer final : private net::ExchangeHandler {
 
   net::Loop& loop_;
   SharedDispatcher& dispatcher_;
+  BudgetExchange& budgets_;
   Totals totals_;
   const Lifecycle& lifecycle_;
   net::Address address_;
   net::AccessPolicy access_;
-  std::string boot_id_;  // Differs between two runs of the gateway.
+  const std::string boot_id_;
   net::Server server_;
 };
 

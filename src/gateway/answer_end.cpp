@@ -13,15 +13,19 @@ AnswerKind kind_of(const net::ResponseHead& head, bool stream, bool collects) {
   return is_events ? AnswerKind::kEvents : AnswerKind::kOther;
 }
 
+ledger::Outcome outcome_of_error(int status, const api::AnswerWatch& watch) {
+  return is_rejection(status) && watch.text_events() == 0 ? ledger::Outcome::kRejected : ledger::Outcome::kFailed;
+}
+
 AnswerEnd end_of_answer(int status, AnswerKind kind, const api::AnswerWatch& watch) {
   using dispatch::Attempt;
   using ledger::Outcome;
   if (status == 429 || status == 503) return {Outcome::kFailed, Attempt::kBusy, "busy"};
   if (is_replica_failure(status)) return {Outcome::kFailed, Attempt::kFaulted, "server error"};
-  if (status >= 400) return {Outcome::kFailed};
+  if (status >= 400) return {outcome_of_error(status, watch)};
   if (kind == AnswerKind::kOther) return {};
   if (is_replica_failure(watch.error_status())) return {Outcome::kFailed, Attempt::kFaulted, "error within the answer"};
-  if (watch.error_status() != 0) return {Outcome::kFailed};
+  if (watch.error_status() != 0) return {outcome_of_error(watch.error_status(), watch)};
   if (watch.malformed()) return {Outcome::kFailed, Attempt::kFaulted, "invalid JSON in the answer"};
   if (!watch.whole()) return {Outcome::kTruncated, Attempt::kFaulted, "the answer ended before it was whole"};
   return {};

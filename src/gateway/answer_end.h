@@ -29,6 +29,16 @@ struct AnswerEnd {
 // 4xx do: vLLM answers 501 to a request for something that it does not implement.
 [[nodiscard]] constexpr bool is_replica_failure(int status) { return status >= 500 && status != 501 && status != 505; }
 
+// Whether an error of this status says that the request is invalid, so that no replica can answer it and more replicas
+// do not help. A replica that wants other credentials, or that waited for the rest of the request, says nothing of it.
+[[nodiscard]] constexpr bool is_rejection(int status) {
+  if (status == 401 || status == 403 || status == 407 || status == 408 || status == 429) return false;
+  return (status >= 400 && status < 500) || status == 501 || status == 505;
+}
+
+// Of an answer that is an error of this status, or ended with one: kRejected, or kFailed.
+[[nodiscard]] ledger::Outcome outcome_of_error(int status, const api::AnswerWatch& watch);
+
 // Of an answer whose framing is whole.
 [[nodiscard]] AnswerEnd end_of_answer(int status, AnswerKind kind, const api::AnswerWatch& watch);
 

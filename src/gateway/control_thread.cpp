@@ -1,7 +1,12 @@
 #include "gateway/control_thread.h"
 
+#include <fmt/format.h>
+
 #include <chrono>
 #include <utility>
+
+#include "core/random.h"
+#include "net/unix_time.h"
 
 namespace penstock::gateway {
 namespace {
@@ -18,6 +23,11 @@ logging::Event event_of(dispatch::CircuitBreaker::State state) {
   return logging::Event::kBreakerClosed;
 }
 
+// Differs between two runs of the gateway.
+std::string make_boot_id() {
+  return fmt::format("{:x}", core::mix64(static_cast<std::uint64_t>(net::unix_time().count())));
+}
+
 }  // namespace
 
 ControlThread::ControlThread(const GatewayOptions& options, SharedDispatcher& dispatcher, int listening,
@@ -28,7 +38,9 @@ ControlThread::ControlThread(const GatewayOptions& options, SharedDispatcher& di
       health_(loop_, options, dispatcher, client_, log),
       pinger_(loop_, options, dispatcher, health_),
       warm_up_(loop_, options, dispatcher, health_),
-      admin_(loop_, listening, dispatcher, std::move(totals), lifecycle, options.admin_access, options.admin_tls) {
+      budgets_(loop_, options, dispatcher, log, make_boot_id()),
+      admin_(loop_, listening, dispatcher, budgets_, std::move(totals), lifecycle, options.admin_access,
+             options.admin_tls) {
   loop_.every(kTick, [this] { tick(); });
   loop_.every(kOverloadLook, [this] { look_at_overload(); });
 }
@@ -44,6 +56,7 @@ void ControlThread::start() {
 
 void ControlThread::set_access(net::AccessOptions access, std::shared_ptr<net::TlsContext> tls) {
   loop_.post([this, access = std::move(access), tls = std::move(tls)]() mutable {
+    budgets_.set_access(access);
     admin_.set_access(std::move(access), std::move(tls));
   });
 }

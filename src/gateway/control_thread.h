@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "gateway/admin_server.h"
+#include "gateway/budget_exchange.h"
 #include "gateway/health_checker.h"
 #include "gateway/overload_watch.h"
 #include "gateway/prefix_pinger.h"
@@ -16,7 +17,8 @@
 
 namespace penstock::gateway {
 
-// Runs the health checker, the prefix pinger, the admin server and the dispatcher's timers on one loop.
+// Runs the health checker, the prefix pinger, the exchange of budgets, the admin server and the dispatcher's timers on
+// one loop.
 class ControlThread {
  public:
   ControlThread(const GatewayOptions& options, SharedDispatcher& dispatcher, int listening, AdminServer::Totals totals,
@@ -44,6 +46,7 @@ class ControlThread {
   HealthChecker health_;
   PrefixPinger pinger_;
   ReplicaWarmUp warm_up_;
+  BudgetExchange budgets_;
   AdminServer admin_;
   OverloadWatch overload_;
   std::thread thread_;

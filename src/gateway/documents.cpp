@@ -59,6 +59,7 @@ Json usage(const std::pair<std::pair<std::string, std::string>, ledger::Sums>& r
           {"timed_out", sums.timed_out},
           {"truncated", sums.truncated},
           {"failed", sums.failed},
+          {"rejected", sums.rejected},
           {"refused", sums.refused},
           {"prompt_tokens", sums.prompt_tokens},
           {"cached_tokens", sums.cached_tokens},

@@ -104,9 +104,10 @@ void add_routing(telemetry::ExpositionWriter& text, const Overview& overview) {
 void add_usage(telemetry::ExpositionWriter& text, const Overview& overview) {
   text.family("penstock_requests_total", "counter", "ended requests by outcome");
   for (const auto& [key, sums] : overview.sums)
-    for (const auto& [outcome, count] : {std::pair{"completed", sums.completed}, std::pair{"cancelled", sums.cancelled},
-                                         std::pair{"timed_out", sums.timed_out}, std::pair{"truncated", sums.truncated},
-                                         std::pair{"failed", sums.failed}, std::pair{"refused", sums.refused}})
+    for (const auto& [outcome, count] :
+         {std::pair{"completed", sums.completed}, std::pair{"cancelled", sums.cancelled},
+          std::pair{"timed_out", sums.timed_out}, std::pair{"truncated", sums.truncated},
+          std::pair{"failed", sums.failed}, std::pair{"rejected", sums.rejected}, std::pair{"refused", sums.refused}})
       text.add(static_cast<double>(count), {{"tenant", key.first}, {"model", key.second}, {"outcome", outcome}});
   text.family("penstock_tokens_total", "counter", "tokens of ended requests; cached tokens are part of the input");
   for (const auto& [key, sums] : overview.sums)
@@ -270,6 +271,25 @@ void add_ledger(telemetry::ExpositionWriter& text, const LedgerHealth& ledger) {
   text.add(static_cast<double>(ledger.dropped));
 }
 
+void add_peers(telemetry::ExpositionWriter& text, const PeerFigures& peers) {
+  text.family("penstock_peer_gateways", "gauge", "addresses of other gateways with the same budgets, by state");
+  text.add(peers.reachable, {{"state", "reachable"}});
+  text.add(peers.unreachable, {{"state", "unreachable"}});
+  text.family("penstock_peer_reports_total", "counter", "requests for the budgets of another gateway, by result");
+  text.add(static_cast<double>(peers.reports_read), {{"result", "read"}});
+  text.add(static_cast<double>(peers.reports_failed), {{"result", "failed"}});
+  text.family("penstock_peer_report_age_seconds", "gauge",
+              "time since the last report of the gateway that has been silent for longest, up to a minute; no series "
+              "without any");
+  if (peers.oldest_report_age) text.add(core::to_seconds(*peers.oldest_report_age));
+  text.family("penstock_peer_charged_tokens_total", "counter",
+              "tokens charged to budgets of tenants because another gateway took them");
+  text.add(static_cast<double>(peers.tokens_charged));
+  text.family("penstock_peer_returned_tokens_total", "counter",
+              "tokens returned to budgets of tenants because another gateway returned them");
+  text.add(static_cast<double>(peers.tokens_returned));
+}
+
 void add_memory(telemetry::ExpositionWriter& text, const net::MemoryBudget& memory,
                 const net::ServerCounters& connections) {
   text.family("penstock_memory_held_bytes", "gauge", "memory held for requests and answers");
@@ -335,6 +355,7 @@ std::string metrics_text(const Overview& overview, const WorkerTotals& totals, c
   telemetry::append_replayed_counts(text, "penstock_kv_event_messages", "Messages of KV cache events",
                                     overview.kv_events);
   add_connections(text, totals.connections);
+  if (overview.peers) add_peers(text, *overview.peers);
   if (overview.memory) add_memory(text, *overview.memory, totals.connections);
   add_lifecycle(text, lifecycle);
   add_lost_lines(text, lifecycle);

@@ -15,6 +15,7 @@
 #include "net/address.h"
 #include "net/client.h"
 #include "net/credentials.h"
+#include "net/resolver.h"
 #include "net/server.h"
 #include "routing/prefix_pings.h"
 
@@ -56,6 +57,16 @@ struct ReloadableOptions {
   ExposeRouting expose_routing = ExposeRouting::kOperators;
 };
 
+// Other gateways with the same tenants and classes.
+struct PeerOptions {
+  // URLs of admin addresses. Each address of a host name is one of a gateway, and this gateway's own may be among them.
+  std::vector<std::string> urls;
+  core::Duration interval = std::chrono::seconds{1};      // From one report of a gateway to the next.
+  core::Duration dns_interval = std::chrono::seconds{5};  // From one look-up of a host name to the next.
+  std::shared_ptr<net::TlsContext> tls;                   // For https.
+  net::Resolver::Lookup lookup = net::Address::resolve;   // Tests replace it.
+};
+
 struct GatewayOptions : ReloadableOptions {
   dispatch::DispatchOptions dispatch;  // The anonymous tenant is added.
   std::vector<ApiKey> api_keys;
@@ -68,6 +79,7 @@ struct GatewayOptions : ReloadableOptions {
   net::ClientLimits client;
   net::AccessOptions admin_access;
   std::shared_ptr<net::TlsContext> admin_tls;  // Null: plain HTTP.
+  PeerOptions peers;                           // Without URLs, budgets are this gateway's own.
 
   std::optional<routing::PingOptions> prefix_pings;         // Empty: switched off.
   core::Duration ping_interval = std::chrono::seconds{10};  // Time between two checks for due pings.

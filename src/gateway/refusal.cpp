@@ -73,8 +73,7 @@ void RefusalCounts::add_to(std::map<std::string, std::uint64_t>& totals) const {
 }
 
 void refuse(net::Exchange& exchange, const Refusal& refusal, std::string_view request_id) {
-  std::vector<net::Field> fields{{"Content-Type", "application/json"}};
-  if (!request_id.empty()) fields.push_back({"x-request-id", request_id});
+  std::vector<net::Field> fields{{"Content-Type", "application/json"}, {"x-request-id", request_id}};
   const std::string seconds = std::to_string(refusal.retry_after_s);
   if (refusal.retry_after_s > 0) fields.push_back({"Retry-After", seconds});
   if (refusal.error.status == 401) fields.push_back({"WWW-Authenticate", "Bearer"});

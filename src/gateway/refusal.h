@@ -39,7 +39,7 @@ class RefusalCounts {
 // In OpenAI's format.
 [[nodiscard]] Refusal make_refusal(dispatch::Refusal refusal);
 
-// Sends {"error":…} as the complete answer, with Retry-After and x-request-id.
+// Sends {"error":…} as the complete answer, with x-request-id and, if the refusal has one, Retry-After.
 void refuse(net::Exchange& exchange, const Refusal& refusal, std::string_view request_id);
 
 }  // namespace penstock::gateway

@@ -246,7 +246,7 @@ TEST(Attempts, ARequestThatReplicasDoNotSupportIsNeitherRetriedNorAFailureOfThem
       EXPECT_EQ(answer.status, each.status);
       EXPECT_NE(answer.body.find(refusal), std::string::npos) << answer.body;
     }
-    for (const ledger::Entry& entry : gateway.closed(8)) EXPECT_EQ(entry.outcome, ledger::Outcome::kFailed);
+    for (const ledger::Entry& entry : gateway.closed(8)) EXPECT_EQ(entry.outcome, ledger::Outcome::kRejected);
     EXPECT_EQ(replica.requests().size(), 8U) << each.answer;
     const std::string overview = gateway.admin("/penstock/v1/overview");
     EXPECT_NE(overview.find(R"("retried_total":0)"), std::string::npos);

@@ -30,7 +30,7 @@ void RequestHandler::end_collected() {
   end_attempt(attempt, Phase::kFinishing);
   if (error.empty()) return answer_collected(ledger::Outcome::kCompleted);
   report_.answered(status);
-  end(ledger::Outcome::kFailed);
+  end(outcome_of_error(status, watch_));
   const std::string id = ids_.own;
   const std::vector<net::Field> fields{{"Content-Type", "application/json"}, {"x-request-id", id}};
   release().respond(status, fields, error);

@@ -180,6 +180,7 @@ TEST(TimeBudget, AnErrorWithinTheStreamIsTheAnswer) {
   const auto answer = ask(gateway, chat_body(), kBudget);
   EXPECT_EQ(answer.status, 400);
   EXPECT_EQ(answer.body, R"({"error":{"message":"no","code":400}})");
+  EXPECT_EQ(gateway.closed(1).at(0).outcome, ledger::Outcome::kRejected);
   gateway.end();
 }
 

@@ -6,6 +6,7 @@
 #include <future>
 #include <thread>
 
+#include "gateway/answer_end.h"
 #include "gateway/gateway_testing.h"
 
 namespace penstock::gateway {
@@ -218,6 +219,9 @@ TEST(Relay, TheEndOfAStreamDecidesAboutItsOutcome) {
        Outcome::kFailed, true, 1},
       {"client error",
        chunked_head() + chunk("data: {\"error\":{\"message\":\"long\",\"code\":400}}\n\n" + done) + last,
+       Outcome::kRejected, true, 0},
+      {"client error after a part of the answer",
+       chunked_head() + chunk(one) + chunk("data: {\"error\":{\"message\":\"long\",\"code\":400}}\n\n" + done) + last,
        Outcome::kFailed, true, 0},
       {"half a document", with_length("200 OK", R"({"choices":[)"), Outcome::kTruncated, true, 1},
       {"a document", good_answer(), Outcome::kCompleted, true, 0},
@@ -451,6 +455,12 @@ TEST(Relay, AReplicasClientErrorIsRelayed) {
   EXPECT_EQ(answer.status, 400);
   EXPECT_EQ(answer.body, complaint);
   EXPECT_EQ(replica.requests().size(), 1U);
+  EXPECT_EQ(gateway.closed(1).front().outcome, ledger::Outcome::kRejected);
+}
+
+TEST(Relay, OnlyAnInvalidRequestIsRejected) {
+  for (const int status : {400, 404, 413, 422, 501, 505}) EXPECT_TRUE(is_rejection(status)) << status;
+  for (const int status : {200, 401, 403, 408, 429, 500, 502, 503, 504}) EXPECT_FALSE(is_rejection(status)) << status;
 }
 
 }  // namespace

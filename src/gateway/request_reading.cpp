@@ -27,6 +27,11 @@ std::optional<Refusal> authenticate(const WorkerContext& context, const net::Req
   return std::nullopt;
 }
 
+std::optional<Refusal> check_encoding(const net::RequestHead& head) {
+  if (auto error = api::encoding_error(head.field("content-encoding"))) return Refusal{*std::move(error)};
+  return std::nullopt;
+}
+
 std::optional<Refusal> classify(const dispatch::DispatchOptions& options, const net::RequestHead& head,
                                 ReadRequest& read) {
   read.info.traffic_class = options.tenants[read.info.tenant].traffic_class;
@@ -145,6 +150,7 @@ std::optional<Refusal> read_head(WorkerContext& context, const net::Exchange& ex
   read.info.route = api::path_of(endpoint);
   read.info.received_at = exchange.received_at();
   if (auto refusal = authenticate(context, head, read)) return refusal;
+  if (auto refusal = check_encoding(head)) return refusal;
   if (auto refusal = check_header_controls(context, head)) return refusal;
   if (auto refusal = classify(options, head, read)) return refusal;
   if (auto refusal = limit_time(options, head, read)) return refusal;

@@ -110,6 +110,26 @@ void SharedDispatcher::reconfigure(const dispatch::ReloadableOptions& options) {
   dispatcher_.reconfigure(options, net::Loop::read_clock());
 }
 
+dispatch::BudgetReport SharedDispatcher::budget_report(core::Instant now) const {
+  const std::scoped_lock lock{mutex_};
+  return dispatcher_.budget_report(now);
+}
+
+// In parts, because requests wait for the lock.
+void SharedDispatcher::change_budgets(const dispatch::BudgetChanges& changes, core::Instant now) {
+  constexpr std::ptrdiff_t kTenantsAtOnce = 256;
+  dispatch::BudgetChanges part{{}, changes.classes, changes.gateways};
+  auto next = changes.tenants.begin();
+  do {
+    const auto end = next + std::min(kTenantsAtOnce, changes.tenants.end() - next);
+    part.tenants.assign(next, end);
+    next = end;
+    const std::scoped_lock lock{mutex_};
+    dispatcher_.change_budgets(part, now);
+    part.classes = {};
+  } while (next != changes.tenants.end());
+}
+
 void SharedDispatcher::set_replicas(const std::vector<ReplicaEndpoint>& replicas, core::Instant now) {
   const std::scoped_lock lock{mutex_};
   const std::map<std::uint64_t, Known> before = std::exchange(known_, {});
@@ -200,7 +220,7 @@ void SharedDispatcher::count_kv_messages(std::string_view id, const telemetry::M
 
 Overview SharedDispatcher::overview(core::Instant now) const {
   const std::scoped_lock lock{mutex_};
-  Overview seen{dispatcher_.overview(now), memory_, {}, {}, {}, {}, problems_, models_complete_};
+  Overview seen{dispatcher_.overview(now), memory_, {}, {}, {}, {}, problems_, models_complete_, {}};
   dropped_controls_.for_each([&](std::string_view kind, std::string_view name, std::uint64_t count) {
     seen.dropped_controls.push_back({kind, name, count});
   });

@@ -47,6 +47,15 @@ struct DroppedControl {
   std::uint64_t count = 0;
 };
 
+// What is known of other gateways with the same budgets.
+struct PeerFigures {
+  std::uint32_t reachable = 0, unreachable = 0;  // Addresses, by their last answer; its own is in neither.
+  std::uint64_t reports_read = 0, reports_failed = 0;
+  std::uint64_t tokens_charged = 0, tokens_returned = 0;  // Of tenants' budgets here, for what the others took.
+  // Since the last report of the gateway that has been silent for longest; empty without any.
+  std::optional<core::Duration> oldest_report_age{};
+};
+
 struct Overview : dispatch::Overview {
   std::shared_ptr<const net::MemoryBudget> memory;    // Null in tests without a server.
   std::vector<std::string> urls;                      // URLs of its replicas, in the same order.
@@ -55,6 +64,7 @@ struct Overview : dispatch::Overview {
   std::vector<DroppedControl> dropped_controls;
   std::vector<ReplicaProblem> problems;  // Also of replicas that are not among those above.
   bool models_complete = true;           // The models of all replicas are known.
+  std::optional<PeerFigures> peers{};    // Empty without gateway.peers.
   bool draining = false;                 // The gateway is not ready any more, because it ends.
 };
 
@@ -84,6 +94,8 @@ class SharedDispatcher {
   [[nodiscard]] std::vector<dispatch::BreakerChange> tick(core::Instant now);
   [[nodiscard]] std::vector<dispatch::SegmentOverload> overload() const;
   void reconfigure(const dispatch::ReloadableOptions& options);
+  [[nodiscard]] dispatch::BudgetReport budget_report(core::Instant now) const;
+  void change_budgets(const dispatch::BudgetChanges& changes, core::Instant now);
   void set_replicas(const std::vector<ReplicaEndpoint>& replicas, core::Instant now);  // The models must be known.
   // See dispatch::Dispatcher. The gateway is ready once this was true.
   void set_models_complete(bool complete);

@@ -8,6 +8,7 @@
 
 #include "api/json_text.h"
 #include "core/digits.h"
+#include "gateway/fields.h"
 
 namespace penstock::gateway {
 namespace {
@@ -163,7 +164,13 @@ net::BodyAdmission Worker::admit_body(const net::RequestHead& head, std::uint64_
 
 void Worker::refuse_at_once(net::Exchange& exchange, const Refusal& refusal) {
   context_.refusal_counts.count(refusal);
-  refuse(exchange, refusal, {});
+  refuse(exchange, refusal, request_id(exchange.head()));
+}
+
+void Worker::respond(net::Exchange& exchange, int status, std::vector<net::Field> fields, std::string_view body) {
+  const std::string id = request_id(exchange.head());
+  fields.push_back({"x-request-id", id});
+  exchange.respond(status, fields, body);
 }
 
 void Worker::refuse_method(net::Exchange& exchange, std::string_view allowed) {
@@ -171,8 +178,8 @@ void Worker::refuse_method(net::Exchange& exchange, std::string_view allowed) {
       405, "invalid_request_error", "method_not_allowed",
       fmt::format("the method {} is not allowed at this path; use {}", exchange.head().method.substr(0, 20), allowed));
   context_.refusal_counts.count(refusal);
-  const std::vector<net::Field> fields{{"Content-Type", "application/json"}, {"Allow", allowed}};
-  exchange.respond(refusal.error.status, fields, api::error_body(refusal.error));
+  respond(exchange, refusal.error.status, {{"Content-Type", "application/json"}, {"Allow", allowed}},
+          api::error_body(refusal.error));
 }
 
 void Worker::on_request(net::Exchange& exchange) {
@@ -189,10 +196,7 @@ void Worker::on_request(net::Exchange& exchange) {
     const std::string name = percent_decoded(path.substr(kOneModel.size()));
     return reads ? answer_models(exchange, name) : refuse_method(exchange, "GET, HEAD");
   }
-  if (path == "/health") {
-    const std::vector<net::Field> fields{{"Content-Type", "text/plain"}};
-    return exchange.respond(200, fields, "ok\n");
-  }
+  if (path == "/health") return respond(exchange, 200, {{"Content-Type", "text/plain"}}, "ok\n");
   refuse_at_once(exchange, not_found(path));
 }
 
@@ -227,8 +231,14 @@ void Worker::answer_models(net::Exchange& exchange, std::optional<std::string_vi
                                            "/v1/models lists the models of the key",
                                            name->substr(0, 200)),
                                "model"));
-  const std::vector<net::Field> fields{{"Content-Type", "application/json"}};
-  exchange.respond(200, fields, name ? entries : R"({"object":"list","data":[)" + entries + "]}");
+  respond(exchange, 200, {{"Content-Type", "application/json"}},
+          name ? entries : R"({"object":"list","data":[)" + entries + "]}");
+}
+
+std::string Worker::request_id(const net::RequestHead& head) {
+  RequestIds ids;
+  ids.assign(head.field("x-request-id"), context_.random.next());
+  return ids.own;
 }
 
 std::string Worker::error_body(int status, std::string_view fault) {

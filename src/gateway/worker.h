@@ -38,6 +38,7 @@ class Worker final : private net::ExchangeHandler, private dispatch::GrantListen
  private:
   void on_request(net::Exchange& exchange) override;
   net::BodyAdmission admit_body(const net::RequestHead& head, std::uint64_t bytes) override;
+  std::string request_id(const net::RequestHead& head) override;
   std::string error_body(int status, std::string_view fault) override;
   void deliver(dispatch::Ticket ticket, const dispatch::Grant& grant) override;
   void deliver(dispatch::Ticket ticket, const dispatch::Refusal& refusal) override;
@@ -47,7 +48,9 @@ class Worker final : private net::ExchangeHandler, private dispatch::GrantListen
   // unresponsive.
   void visit_requests();
   void refuse_method(net::Exchange& exchange, std::string_view allowed);
-  void refuse_at_once(net::Exchange& exchange, const Refusal& refusal);               // Without a request handler.
+  // Answers without a request handler, with an x-request-id.
+  void respond(net::Exchange& exchange, int status, std::vector<net::Field> fields, std::string_view body);
+  void refuse_at_once(net::Exchange& exchange, const Refusal& refusal);
   void answer_models(net::Exchange& exchange, std::optional<std::string_view> name);  // Without a name, the list.
 
   net::Loop loop_;

@@ -12,6 +12,7 @@ std::uint64_t& count_of(Sums& sums, Outcome outcome) {
     case Outcome::kTimedOut: return sums.timed_out;
     case Outcome::kTruncated: return sums.truncated;
     case Outcome::kFailed: return sums.failed;
+    case Outcome::kRejected: return sums.rejected;
     case Outcome::kRefused: return sums.refused;
     case Outcome::kLost: return sums.lost;
   }
@@ -28,6 +29,7 @@ Sums& Sums::operator+=(const Sums& other) {
   timed_out += other.timed_out;
   truncated += other.truncated;
   failed += other.failed;
+  rejected += other.rejected;
   refused += other.refused;
   lost += other.lost;
   reserved_tokens += other.reserved_tokens;
@@ -42,7 +44,7 @@ std::string imbalance(const Sums& sums, std::uint64_t open) {
   if (sums.closed + open != sums.opened)
     return fmt::format("{} were opened, {} closed and {} are open", sums.opened, sums.closed, open);
   const std::uint64_t ended =
-      sums.completed + sums.cancelled + sums.timed_out + sums.truncated + sums.failed + sums.lost;
+      sums.completed + sums.cancelled + sums.timed_out + sums.truncated + sums.failed + sums.rejected + sums.lost;
   if (ended != sums.closed) return fmt::format("{} were closed, and {} have an outcome", sums.closed, ended);
   if (open == 0 && sums.reserved_tokens != 0)
     return fmt::format("none is open, and {} tokens are reserved", sums.reserved_tokens);

@@ -16,7 +16,8 @@ namespace penstock::ledger {
 
 struct Sums {
   std::uint64_t opened = 0, closed = 0;
-  std::uint64_t completed = 0, cancelled = 0, timed_out = 0, truncated = 0, failed = 0, refused = 0, lost = 0;
+  std::uint64_t completed = 0, cancelled = 0, timed_out = 0, truncated = 0, failed = 0, rejected = 0, refused = 0,
+                lost = 0;
   std::uint64_t reserved_tokens = 0;  // Reserved tokens of open entries.
   std::uint64_t prompt_tokens = 0, cached_tokens = 0, output_tokens = 0;
   double cost = 0.0;

@@ -12,13 +12,13 @@ namespace {
 
 constexpr double kPriceTokens = 1e6;
 constexpr std::array kOutcomes{Outcome::kCompleted, Outcome::kCancelled, Outcome::kTimedOut, Outcome::kTruncated,
-                               Outcome::kFailed,    Outcome::kRefused,   Outcome::kLost};
+                               Outcome::kFailed,    Outcome::kRejected,  Outcome::kRefused,  Outcome::kLost};
 
 }  // namespace
 
 const char* to_string(Outcome outcome) {
   return core::name_of<Outcome::kLost>(
-      outcome, {"completed", "cancelled", "timed_out", "truncated", "failed", "refused", "lost"});
+      outcome, {"completed", "cancelled", "timed_out", "truncated", "failed", "rejected", "refused", "lost"});
 }
 
 std::optional<Outcome> outcome_of(std::string_view name) {

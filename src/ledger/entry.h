@@ -14,10 +14,11 @@ enum class Outcome : std::uint8_t {
   kTimedOut,   // The time budget ended; the client received the output up to then.
   kTruncated,  // The replica's answer ended before it was whole, after the client had received a part of it.
   kFailed,     // A replica failed the request: the client received an error and no part of an answer.
+  kRejected,   // A replica rejected the request as invalid and computed nothing; see gateway::is_rejection().
   kRefused,    // The request was never admitted.
   kLost,       // The gateway process ended before the outcome was known. The next start closes the entry.
 };
-// Returns "completed", "cancelled", "timed_out", "truncated", "failed", "refused" or "lost".
+// Returns "completed", "cancelled", "timed_out", "truncated", "failed", "rejected", "refused" or "lost".
 [[nodiscard]] const char* to_string(Outcome outcome);
 [[nodiscard]] std::optional<Outcome> outcome_of(std::string_view name);
 

@@ -52,12 +52,11 @@ constexpr std::array kEvents = {
     EventInfo{Event::kReplicaDuplicate, kWarning, "replica_duplicate", "gateway", "replica url",
               "Two entries have one id or URL; the later one is ignored."},
     EventInfo{Event::kHostResolved, kInfo, "host_resolved", "gateway, plan", "host addresses",
-              "The host name of replicas, or for a planner of gateways, has these addresses now. Requests in flight at "
+              "The host name of replicas or gateways has these addresses now. Requests in flight at "
               "other addresses continue."},
-    EventInfo{
-        Event::kHostUnresolved, kWarning, "host_unresolved", "gateway, plan", "host cause",
-        "The host name of replicas, or for a planner of gateways, cannot be resolved; it is looked up again, and known "
-        "addresses stay in use. Once for each cause."},
+    EventInfo{Event::kHostUnresolved, kWarning, "host_unresolved", "gateway, plan", "host cause",
+              "The host name of replicas or gateways cannot be resolved; it is looked up again, and known "
+              "addresses stay in use. Once for each cause."},
     EventInfo{Event::kReplicaAdded, kInfo, "replica_added", "gateway", "replica url model pool role phase",
               "A replica was added to the list."},
     EventInfo{Event::kReplicaRemoved, kInfo, "replica_removed", "gateway", "replica url",
@@ -131,10 +130,11 @@ constexpr std::array kEvents = {
     EventInfo{Event::kBudgetsFull, kWarning, "budgets_start_full", "gateway", "cause",
               "The budgets of tenants and classes start full, because their use before the start is unknown: there is "
               "no ledger, or it cannot be read."},
-    EventInfo{Event::kGatewayUnreachable, kWarning, "gateway_unreachable", "plan", "address cause",
-              "The overview or traffic of a gateway cannot be read. Once, until it can be read again."},
-    EventInfo{Event::kGatewayReachable, kInfo, "gateway_reachable", "plan", "address",
-              "The gateway's overview and traffic are read."},
+    EventInfo{Event::kGatewayUnreachable, kWarning, "gateway_unreachable", "gateway, plan", "address cause",
+              "The overview or traffic of a gateway cannot be read, or, for another gateway that shares its budgets, "
+              "those for 5 s. Once, until it can be read again."},
+    EventInfo{Event::kGatewayReachable, kInfo, "gateway_reachable", "gateway, plan", "address",
+              "The gateway's overview and traffic, or its budgets, are read again."},
     EventInfo{Event::kGatewayLeft, kInfo, "gateway_left", "plan", "address cause",
               "A gateway drains, or its address is not one of the name of --gateway any more; it does not count from "
               "now on."},
@@ -157,7 +157,8 @@ constexpr std::array kEvents = {
     EventInfo{Event::kReplicaState, kInfo, "replica_state", "plan", "pool replica from to",
               "A replica passed from one stage of its life to the next."},
     EventInfo{Event::kReplicaStep, kInfo, "replica_step", "plan", "pool replica step cause",
-              "The planner takes a step: start, warm-up, admit, drain, stop, kill; with pods: mark, drained, unmark."},
+              "The planner takes a step: start, warm-up, admit, drain, stop, kill; with pods: mark, drained, unmark, "
+              "switch, restore, move."},
     EventInfo{Event::kReplicaAdopted, kInfo, "replica_adopted", "plan", "pool replica pid",
               "An engine that an earlier planner started continues under this one."},
     EventInfo{

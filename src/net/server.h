@@ -103,6 +103,8 @@ class ExchangeHandler {
   virtual void on_request(Exchange& exchange) = 0;
   // `bytes`: the announced length, or what has come of a body without one.
   [[nodiscard]] virtual BodyAdmission admit_body(const RequestHead&, std::uint64_t /*bytes*/) { return {}; }
+  // Returns the x-request-id of a rejection by the server itself, if it has read the head; empty: there is none.
+  [[nodiscard]] virtual std::string request_id(const RequestHead&) { return {}; }
   // Returns the JSON body for requests that the server rejects itself (400, 408, 413, 431, 503).
   [[nodiscard]] virtual std::string error_body(int status, std::string_view fault) = 0;
 

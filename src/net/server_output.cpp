@@ -2,9 +2,9 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
-#include <array>
-#include <span>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "core/result.h"
 #include "net/server_connection.h"
@@ -57,10 +57,13 @@ void ServerConnection::refuse(int status, std::string_view body, std::uint32_t r
   lingers_ = true;
   exchange_.answer().begin_refusal();
   const std::string seconds = std::to_string(retry_after_s);
-  const std::array<Field, 2> fields{Field{"Content-Type", "application/json"}, Field{"Retry-After", seconds}};
+  const std::string id =
+      exchange_.request() != nullptr ? core_.handler.request_id(exchange_.request()->head) : std::string{};
+  std::vector<Field> fields{{"Content-Type", "application/json"}};
+  if (!id.empty()) fields.push_back({"x-request-id", id});
+  if (retry_after_s > 0) fields.push_back({"Retry-After", seconds});
   std::string answer;
-  exchange_.answer().append_head(answer, status, std::span{fields}.first(retry_after_s > 0 ? 2 : 1), body.size(),
-                                 core_.date_line(), core_.draining);
+  exchange_.answer().append_head(answer, status, fields, body.size(), core_.date_line(), core_.draining);
   send(answer, body);
   begin_closing();
 }

@@ -1,13 +1,32 @@
 #include "signals/request_meter.h"
 
+#include <algorithm>
+
 namespace penstock::signals {
+namespace {
+
+void add(std::uint64_t& total, std::uint64_t& over, std::uint64_t more) {
+  const std::uint64_t covered = std::min(over, more);
+  over -= covered;
+  total += more - covered;
+}
+
+}  // namespace
 
 void RequestMeter::arrived(core::Instant at, std::uint32_t input_tokens) {
   Slice& slice = slices_.at(at);
   ++slice.arrivals;
   slice.input_tokens += input_tokens;
-  ++arrivals_;
-  input_tokens_ += input_tokens;
+  add(arrivals_, arrivals_over_, 1);
+  add(input_tokens_, input_tokens_over_, input_tokens);
+}
+
+void RequestMeter::withdrawn(core::Instant arrived_at, std::uint32_t input_tokens) {
+  Slice& slice = slices_.at(arrived_at);
+  slice.arrivals -= std::min<std::uint64_t>(slice.arrivals, 1);
+  slice.input_tokens -= std::min<std::uint64_t>(slice.input_tokens, input_tokens);
+  ++arrivals_over_;
+  input_tokens_over_ += input_tokens;
 }
 
 void RequestMeter::first_token(core::Instant at, double ttft_ms, const RequestTraits& request,

@@ -22,6 +22,8 @@ class RequestMeter {
   explicit RequestMeter(core::Duration ttft_limit) : segments_(ttft_limit) {}
 
   void arrived(core::Instant at, std::uint32_t input_tokens);
+  // Takes back an arrival that was no load. The counts since the start never decrease: later arrivals make up for it.
+  void withdrawn(core::Instant arrived_at, std::uint32_t input_tokens);
   // Without segments, only `ttft_ms` is read.
   void first_token(core::Instant at, double ttft_ms, const RequestTraits& request, const FirstTokenTimes& times);
   void completed(core::Instant at, const RequestTraits& request, std::uint32_t output_tokens,
@@ -40,6 +42,7 @@ class RequestMeter {
     core::QuantileSketch ttft_ms, itl_ms, e2e_ms, tpot_ms;
   };
   std::uint64_t arrivals_ = 0, input_tokens_ = 0, completed_ = 0, failed_ = 0;
+  std::uint64_t arrivals_over_ = 0, input_tokens_over_ = 0;  // Counted, and withdrawn since then.
   MinuteSlices<Slice> slices_;
   std::optional<SegmentMeter> segments_;
 };

@@ -45,12 +45,25 @@ class Manifests(CliTest):
         self.assert_golden("gateways", text)
         self.assertNotIn("admit", text)
 
-    def test_what_several_gateways_do_not_share_is_a_comment(self):
-        limits = "Budgets and limits of tenants and classes are those of each pod: 2 pods admit 2 times as much."
-        for text in ("tenants: [{name: shop, key_envs: KEY, tokens_per_minute: 1000}]\n", "tenants: [{name: shop, key_envs: KEY, concurrent: 4}]\n",
-                     "classes: {batch: {tokens_per_minute: 1000}}\n"):
-            self.assertIn(f"# {limits}\n", self.manifests("gateway", text, "--replicas", "2"))
-            self.assertNotIn("# Budgets", self.manifests("gateway", text))
+    def test_gateways_share_budgets_over_their_headless_service(self):
+        peers = '"--peers", "http://penstock-gateway-admin.llm.svc:8081"'
+        tenant = "tenants: [{{name: shop, key_envs: KEY, {}}}]\n"
+        for text in (tenant.format("tokens_per_minute: 1000"), tenant.format("concurrent: 4"), "classes: {batch: {tokens_per_minute: 1000}}\n"):
+            for replicas in ("1", "2"):
+                found = self.manifests("gateway", text, "--namespace", "llm", "--replicas", replicas)
+                self.assertIn(peers, re.sub(r"\n\s+- ", ", ", found), found)
+        for text in (tenant.format("weight: 2"), "gateway: {peers: ['http://gateways:8081']}\n" + tenant.format("concurrent: 4")):
+            self.assertNotIn("--peers", self.manifests("gateway", text, "--replicas", "2"))
+
+    def test_gateways_with_tls_need_the_ca_of_each_other(self):
+        tls = ("gateway: {{admin_token_file: /etc/penstock-secrets/token, admin_tls: {{certificate: /etc/penstock-secrets/tls.crt, "
+               "key: /etc/penstock-secrets/tls.key}}{}}}\nclasses: {{batch: {{tokens_per_minute: 1000}}}}\n")
+        self.write("g.yaml", tls.format(""))
+        self.assert_refused("manifests", "gateway", "g.yaml", says="gateway.peer_ca_file: is missing, because the pods share budgets by https")
+        found = self.manifests("gateway", tls.format(", peer_ca_file: /etc/penstock-secrets/ca.crt"), "--namespace", "llm")
+        self.assertIn("https://penstock-gateway-admin.llm.svc:8081", found)
+
+    def test_several_gateways_have_a_ledger_each(self):
         ledger = "gateway: {ledger: /var/lib/penstock/usage.sqlite}\n"
         text = self.manifests("gateway", ledger, "--replicas", "2")
         self.assertIn("# Each pod has a ledger of its own, which ends with the pod.", text)

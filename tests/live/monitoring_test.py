@@ -269,7 +269,8 @@ class MonitoringTest(unittest.TestCase):
         self.assertEqual([(rule["name"], rule["lastError"]) for rule in found if rule.get("lastError")], [])
 
         # A second gateway has a replica with a problem.
-        broken = Gateway(self, "--config", config_file(self, gateway={"replicas": [{"url": "http://127.0.0.1:1"}]}, model="m"))
+        broken = Gateway(self, "--config", config_file(self, gateway={"replicas": [{"url": "http://127.0.0.1:1"}],
+                                                                          "peers": ["http://127.0.0.1:1"]}, model="m"))
         until("a problem", lambda: "penstock_replica_problem{" in ask(broken.admin, "GET", "/metrics")[2])
         known = exposed(ask(gateway.admin, "GET", "/metrics")[2], ask(planner.port, "GET", "/metrics")[2],
                         ask(planner.port, "GET", "/metrics/engines")[2], ask(broken.admin, "GET", "/metrics")[2])

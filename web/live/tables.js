@@ -178,7 +178,10 @@ const TENANT_COLUMNS = [
   ['succeeded', row => amount(row.usage.completed), {title: 'requests with a complete answer'}],
   ['in flight', row => count(row.tenant.running), {title: 'over all models of the tenant'}],
   ['waiting', row => count(row.tenant.waiting), {title: 'over all models of the tenant'}],
-  ['refused', row => ({text: amount(row.usage.refused), tone: row.usage.refused > 0 ? 'near' : null})],
+  ['refused', row => ({text: amount(row.usage.refused), tone: row.usage.refused > 0 ? 'near' : null}),
+   {title: 'not admitted'}],
+  ['rejected', row => ({text: amount(row.usage.rejected), tone: row.usage.rejected > 0 ? 'near' : null}),
+   {title: 'a replica rejected them as invalid'}],
   ['cancelled', row => amount(row.usage.cancelled), {title: 'the client disconnected; tokens until then count'}],
   ['failed', row => {
     const value = total([row.usage.failed, row.usage.truncated, row.usage.timed_out]);

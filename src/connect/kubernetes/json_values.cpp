@@ -25,4 +25,9 @@ std::optional<std::int64_t> json_number(const Json& object, const char* name) {
   return part.get<std::int64_t>();
 }
 
+bool has_observed_spec(const Json& object) {
+  const auto latest = json_number(json_part(object, "metadata"), "generation").value_or(0);
+  return json_number(json_part(object, "status"), "observedGeneration").value_or(0) >= latest;
+}
+
 }  // namespace penstock::connect

@@ -14,5 +14,7 @@ namespace penstock::connect {
 [[nodiscard]] std::string json_text(const nlohmann::json& object, const char* name);
 // Returns nothing if the field is missing, is no whole number or does not fit.
 [[nodiscard]] std::optional<std::int64_t> json_number(const nlohmann::json& object, const char* name);
+// Whether the controller of an object has seen its latest spec.
+[[nodiscard]] bool has_observed_spec(const nlohmann::json& object);
 
 }  // namespace penstock::connect

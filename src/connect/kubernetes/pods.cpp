@@ -17,6 +17,7 @@ namespace {
 
 using Json = nlohmann::json;
 
+constexpr const char* kMoved = "moved";  // Value of the mark of a pod that has got the labels of another target.
 constexpr const char* kDeletionCost = "controller.kubernetes.io/pod-deletion-cost";
 constexpr std::size_t kCauseBytes = 300;
 constexpr std::int64_t kGroupSizeMax = 1024, kGpusMax = 1024, kGraceMaxS = 30 * 24 * 3600;
@@ -81,6 +82,16 @@ std::uint32_t gpus_of(const Json& spec) {
   return gpus;
 }
 
+std::optional<RequestedRole> role_in(const std::string& text) {
+  const std::size_t slash = text.find('/');
+  if (slash == std::string::npos) return std::nullopt;
+  RequestedRole made{text.substr(0, slash), 0};
+  const char* const end = text.data() + text.size();
+  const auto [last, error] = std::from_chars(text.data() + slash + 1, end, made.restarts);
+  if (error != std::errc{} || last != end) return std::nullopt;
+  return made;
+}
+
 }  // namespace
 
 PodState parse_pod(const Json& object) {
@@ -89,6 +100,7 @@ PodState parse_pod(const Json& object) {
   PodState pod;
   pod.name = json_text(metadata, "name");
   pod.uid = json_text(metadata, "uid");
+  pod.version = json_text(metadata, "resourceVersion");
   pod.address = json_text(status, "podIP");
   pod.node = json_text(json_part(object, "spec"), "nodeName");
   for (const auto& [name, value] : json_part(metadata, "labels").items())
@@ -99,8 +111,12 @@ PodState parse_pod(const Json& object) {
   const std::string phase = json_text(status, "phase");
   pod.has_ended = phase == "Succeeded" || phase == "Failed";
   pod.is_marked = annotations.is_object() && annotations.contains(kDrainAnnotation);
+  pod.has_moved = json_text(annotations, kDrainAnnotation) == kMoved;
   const std::string cost = json_text(annotations, kDeletionCost);
   std::from_chars(cost.data(), cost.data() + cost.size(), pod.deletion_cost);
+  pod.requested_role = role_in(json_text(annotations, kRoleAnnotation));
+  for (const Json& owner : json_part(metadata, "ownerReferences"))
+    if (json_part(owner, "controller") == true) pod.controller_uid = json_text(owner, "uid");
   for (const char* label : {"pod-template-hash", "controller-revision-hash"})
     if (const auto found = pod.labels.find(label); found != pod.labels.end()) pod.revision = found->second;
   pod.gpus = gpus_of(json_part(object, "spec"));
@@ -117,6 +133,21 @@ ApiCall mark_pod_call(const std::string& in_namespace, const PodIdentity& pod,
   if (deletion_cost) annotations = {{kDrainAnnotation, "true"}, {kDeletionCost, std::to_string(*deletion_cost)}};
   return merge_patch_call(kPods, in_namespace, pod.name,
                           {{"metadata", {{"uid", pod.uid}, {"annotations", std::move(annotations)}}}});
+}
+
+ApiCall set_role_call(const std::string& in_namespace, const PodIdentity& pod, const RequestedRole& role) {
+  const std::string text = fmt::format("{}/{}", role.role, role.restarts);
+  return merge_patch_call(kPods, in_namespace, pod.name,
+                          {{"metadata", {{"uid", pod.uid}, {"annotations", {{kRoleAnnotation, text}}}}}});
+}
+
+ApiCall move_pod_call(const std::string& in_namespace, const PodIdentity& pod, const Labels& from, const Labels& to) {
+  Json labels = Json::object();
+  for (const auto& [name, value] : from) labels[name] = nullptr;
+  for (const auto& [name, value] : to) labels[name] = value;
+  return merge_patch_call(
+      kPods, in_namespace, pod.name,
+      {{"metadata", {{"uid", pod.uid}, {"labels", std::move(labels)}, {"annotations", {{kDrainAnnotation, kMoved}}}}}});
 }
 
 }  // namespace penstock::connect

@@ -193,6 +193,7 @@ ScaledObject parse_scaled_object(const Json& object) {
   const auto ordinal = json_number(json_part(json_part(object, "spec"), "ordinals"), "start").value_or(0);
   made.first_ordinal = std::clamp<std::int64_t>(ordinal, 0, INT32_MAX);
   read_components(json_part(object, "spec"), made);
+  made.is_observed = has_observed_spec(object);
   const Json& fields = json_part(metadata, "managedFields");
   std::vector<const Json*> managers;
   for (const Json& each : fields) managers.push_back(&each);

@@ -59,6 +59,7 @@ struct ScaledObject {
   VariantAnnotations annotations{};
   std::int64_t first_ordinal = 0;  // Of its pods, if they are ordered.
   std::map<std::string, ScaledComponent> components{};
+  bool is_observed = true;  // Its controller has seen the latest spec.
 };
 [[nodiscard]] ScaledObject parse_scaled_object(const nlohmann::json& object);
 

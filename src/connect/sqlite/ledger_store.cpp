@@ -56,8 +56,8 @@ constexpr const char* kUpdate =
 // An open request counts only with its reservation, as in ledger::Balance. Columns are in the order of read_sums.
 constexpr const char* kSums =
     "sum(outcome is not 'refused'), sum(outcome <> 'refused'), sum(outcome = 'completed'), sum(outcome = 'cancelled'), "
-    "sum(outcome = 'timed_out'), sum(outcome = 'truncated'), sum(outcome = 'failed'), sum(outcome = 'refused'), "
-    "sum(outcome = 'lost'), "
+    "sum(outcome = 'timed_out'), sum(outcome = 'truncated'), sum(outcome = 'failed'), sum(outcome = 'rejected'), "
+    "sum(outcome = 'refused'), sum(outcome = 'lost'), "
     "sum(iif(outcome is null, reserved_tokens, 0)), sum(iif(outcome <> 'refused', prompt_tokens, 0)), "
     "sum(iif(outcome <> 'refused', cached_tokens, 0)), sum(iif(outcome <> 'refused', output_tokens, 0)), "
     "sum(iif(outcome <> 'refused', cost, 0.0))";
@@ -107,10 +107,10 @@ std::uint64_t count_at(const Statement& row, int column) { return static_cast<st
 
 ledger::Sums read_sums(const Statement& row, int first) {
   ledger::Sums sums;
-  std::uint64_t* const counts[] = {&sums.opened,       &sums.closed,          &sums.completed,     &sums.cancelled,
-                                   &sums.timed_out,    &sums.truncated,       &sums.failed,        &sums.refused,
-                                   &sums.lost,         &sums.reserved_tokens, &sums.prompt_tokens, &sums.cached_tokens,
-                                   &sums.output_tokens};
+  std::uint64_t* const counts[] = {&sums.opened,        &sums.closed,       &sums.completed,       &sums.cancelled,
+                                   &sums.timed_out,     &sums.truncated,    &sums.failed,          &sums.rejected,
+                                   &sums.refused,       &sums.lost,         &sums.reserved_tokens, &sums.prompt_tokens,
+                                   &sums.cached_tokens, &sums.output_tokens};
   for (std::uint64_t* count : counts) *count = count_at(row, first++);
   sums.cost = row.real(first);
   return sums;

@@ -12,10 +12,12 @@ constexpr core::Duration kSpan = std::chrono::minutes{1};
 }  // namespace
 
 bool is_judged(const signals::RecentRequest& request, const signals::SloPolicy& slo) {
-  return request.streamed || slo.target_at(request.target).e2e.has_value();
+  return request.end == signals::RequestEnd::kFailed || request.streamed ||
+         slo.target_at(request.target).e2e.has_value();
 }
 
 bool missed(const signals::RecentRequest& request, const signals::SloPolicy& slo, core::Instant now) {
+  if (request.end == signals::RequestEnd::kFailed) return true;
   const signals::SloTarget& target = slo.target_at(request.target);
   const bool ended = request.e2e_ms >= 0.0F;
   if (target.e2e && ended && static_cast<double>(request.e2e_ms) > core::to_milliseconds(*target.e2e)) return true;

@@ -24,7 +24,7 @@ struct BurnRateOptions {
   double long_burns = 1.0;
 };
 
-// Of a response that is not streamed, an objective applies only to its end.
+// Of a response that is not streamed, an objective applies only to its end. A failed request is judged, and has missed.
 [[nodiscard]] bool is_judged(const signals::RecentRequest& request, const signals::SloPolicy& slo);
 // Whether the request has missed its SLO as far as is known at `now`.
 [[nodiscard]] bool missed(const signals::RecentRequest& request, const signals::SloPolicy& slo, core::Instant now);

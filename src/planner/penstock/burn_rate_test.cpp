@@ -74,6 +74,25 @@ TEST(BurnRate, AnswersThatAreNotStreamedAreJudgedByTheirEndAlone) {
   }
 }
 
+TEST(BurnRate, AFailedAnswerHasMissedAlsoIfItIsNotStreamed) {
+  for (const bool streamed : {false, true}) {
+    BurnRate burn{slo()};
+    std::vector<signals::RecentRequest> requests;
+    for (int i = 0; i < 20; ++i) {
+      signals::RecentRequest& request = requests.emplace_back();
+      request.arrival = at_s(i + 1);
+      request.streamed = streamed || i >= 3;
+      request.ttft_ms = request.itl_ms = 1.0F;
+      if (i < 3) request.end = signals::RequestEnd::kFailed;
+    }
+    signals::Observation observation;
+    observation.now = at_s(60);
+    observation.recent = requests;
+    burn.observe(observation, 1.0);
+    EXPECT_NEAR(burn.over_short_window(), 1.5, 1e-9) << streamed;
+  }
+}
+
 TEST(BurnRate, IsMissesOverThoseThatAreAllowed) {
   Course run;
   for (int i = 0; i < 20; ++i) run.add(i + 1, i < 3 ? 2001.0F : 2000.0F);
