@@ -154,7 +154,7 @@ void check_gateway(const configuration::GatewaySetup& setup, const std::string& 
   if (!options) return reading.report(file, options.error().message());
   gateway::KeyRing ring;
   for (const gateway::ApiKey& key : options->api_keys)
-    if (const auto added = ring.add(key.key, key.tenant); !added)
+    if (const auto added = ring.add(key.key, {key.tenant}); !added)
       reading.report(fmt::format("tenants[{}]", key.tenant), added.error());
 }
 

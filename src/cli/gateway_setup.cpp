@@ -28,19 +28,22 @@ std::string trimmed(std::string text) {
   return text;
 }
 
-core::Result<std::vector<std::string>> keys_of(const configuration::TenantOptions& tenant) {
-  std::vector<std::string> keys = tenant.keys;
+// A key is named after its place: its index in `keys`, its file or its variable.
+core::Result<std::vector<gateway::ApiKey>> keys_of(const configuration::TenantOptions& tenant, std::uint32_t number) {
+  std::vector<gateway::ApiKey> keys;
+  for (std::size_t i = 0; i < tenant.keys.size(); ++i)
+    keys.push_back({tenant.keys[i], number, fmt::format("keys[{}]", i)});
   for (const std::string& file : tenant.key_files) {
     auto text = options::read_text_file(file, options::kApiKeyBytesMax);
     if (!text) return tl::make_unexpected(text.error());
-    keys.push_back(trimmed(*std::move(text)));
+    keys.push_back({trimmed(*std::move(text)), number, file});
   }
   for (const std::string& name : tenant.key_envs) {
     const char* value = std::getenv(name.c_str());
     if (value == nullptr || *value == '\0')
       return core::invalid_input("tenant " + tenant.name,
                                  "the environment variable " + options::quote(name) + " is not set");
-    keys.emplace_back(value);
+    keys.push_back({value, number, name});
   }
   return keys;
 }
@@ -179,9 +182,9 @@ core::Result<gateway::GatewayOptions> make_gateway_options(const configuration::
   if (auto done = add_tls(setup, made); !done) return tl::make_unexpected(done.error());
   if (auto done = add_peer_tls(setup, made.peers); !done) return tl::make_unexpected(done.error());
   for (std::size_t i = 0; i < setup.tenants.size(); ++i) {
-    auto keys = keys_of(setup.tenants[i]);
+    auto keys = keys_of(setup.tenants[i], static_cast<std::uint32_t>(i));
     if (!keys) return tl::make_unexpected(keys.error());
-    for (std::string& key : *keys) made.api_keys.push_back({std::move(key), static_cast<std::uint32_t>(i)});
+    std::move(keys->begin(), keys->end(), std::back_inserter(made.api_keys));
   }
   if (setup.prefix_pings) made.prefix_pings.emplace().idle = setup.prefix_ping_interval;
   if (!setup.warm_up_prompts.empty()) {

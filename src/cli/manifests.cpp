@@ -39,6 +39,7 @@ struct ManifestOptions {
   std::string ca_file;
   bool pod_monitor = false;
   bool prometheus_rule = false;
+  bool ledger_claims = false;
   AutoscalerFlags autoscalers;
   EngineFlags engines;
 };
@@ -61,6 +62,11 @@ options::Table manifests_table(ManifestOptions& made) {
       .implies("true");
   table.add({"", "--replicas", "pods; of those of a planner one leads, and those of a gateway all serve"},
             count(made.replicas, 1, kReplicasMax));
+  table.group("Gateway");
+  table
+      .add({"", "--ledger-claims", "write a StatefulSet: each pod keeps its ledger in a PersistentVolumeClaim"},
+           boolean(made.ledger_claims))
+      .implies("true");
   table.group("Planner");
   table.add({"", "--gateway", "admin addresses of the gateways, as `penstock plan` takes them"}, names(made.gateways))
       .placeholder("HOST:PORT,…")
@@ -205,6 +211,7 @@ std::vector<std::string_view> other_flags(std::string_view program) {
   const auto add = [&](std::span<const std::string_view> more) { flags.insert(flags.end(), more.begin(), more.end()); };
   const bool is_autoscalers = program == "autoscalers";
   if (program != "planner") flags = {"--gateway", "--ca"};
+  if (program != "gateway") flags.emplace_back("--ledger-claims");
   if (program != "planner" && !is_autoscalers)
     add(std::array<std::string_view, 2>{"--autoscaler", "--prometheus-rule"});
   if (program == "engines" || is_autoscalers) add(std::array<std::string_view, 2>{"--pod-monitor", "--replicas"});
@@ -295,6 +302,8 @@ deployment::GatewayManifest gateway_manifest(const ManifestOptions& flags, const
   gateway.replicas = flags.replicas;
   gateway.drain_time_s = std::chrono::ceil<std::chrono::seconds>(setup.drain_time).count();
   gateway.keeps_ledger = !setup.ledger.empty();
+  gateway.has_ledger_claims = flags.ledger_claims;
+  if (flags.ledger_claims && !gateway.keeps_ledger) reading.report("--ledger-claims", "needs gateway.ledger");
   if (!reading.given("gateway.drain_delay"))  // Nodes need time to learn that a pod is not ready.
     for (const char* argument : {"--drain-delay", "5s"}) gateway.arguments.emplace_back(argument);
   if (const gateway::PodOptions& pods = setup.discovery.pods; pods.follows_any() && pods.kubeconfig.empty()) {
@@ -367,9 +376,8 @@ deployment::PlannerManifest planner_manifest(const ManifestOptions& flags, const
 std::string shares_of(const ManifestOptions& flags, const configuration::GatewaySetup& setup) {
   if (flags.replicas == 1) return {};
   std::string text;
-  if (!setup.ledger.empty())
-    text +=
-        "# Each pod has a ledger of its own, which ends with the pod. With --replicas 1 the ledger outlives the pod.\n";
+  if (!setup.ledger.empty() && !flags.ledger_claims)
+    text += "# Each pod has a ledger of its own, which ends with the pod. --ledger-claims keeps the ledgers.\n";
   return text;
 }
 

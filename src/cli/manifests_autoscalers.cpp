@@ -25,9 +25,9 @@ constexpr std::uint32_t kPolicyPeriodMax = 1800, kStabilisationMax = 3600, kPoli
 constexpr double kLoadTargetMax = 1e9;
 constexpr const char* kOperatorPrometheus = "http://prometheus-operated.monitoring:9090";
 
-constexpr std::array<std::string_view, 8> kAutoscalerFlags = {
-    "--target",           "--scale-up", "--scale-down", "--scale-up-window", "--scale-down-window",
-    "--polling-interval", "--cooldown", "--rate-window"};
+constexpr std::array<std::string_view, 9> kAutoscalerFlags = {
+    "--target",           "--scale-up", "--scale-down",  "--scale-up-window",  "--scale-down-window",
+    "--polling-interval", "--cooldown", "--rate-window", "--planner-namespace"};
 
 core::Result<std::uint32_t> parse_seconds(std::string_view text, std::uint32_t low, std::uint32_t high) {
   const auto duration = options::parse_duration(text);
@@ -150,6 +150,9 @@ void add_autoscaler_flags(options::Table& table, AutoscalerFlags& made) {
            duration(made.cooldown))
       .by_default("300s");
   table.add({"", "--rate-window", "window of token rates"}, duration_above_zero(made.rate_window));
+  table
+      .add({"", "--planner-namespace", "namespace of the planner whose metrics are read"}, text(made.planner_namespace))
+      .by_default("that of --namespace");
 }
 
 std::vector<LoadAutoscaler> load_autoscalers(const std::string& in_namespace, const AutoscalerFlags& flags,
@@ -175,7 +178,7 @@ std::vector<LoadAutoscaler> load_autoscalers(const std::string& in_namespace, co
     else
       reading.report(flag, seconds.error().what + ", is " + text);
   };
-  set_seconds("--rate-window", flags.rate_window, 1, common.rate_window_s);
+  set_seconds("--rate-window", flags.rate_window, 1, common.series.rate_window_s);
   set_seconds("--polling-interval", flags.polling, 1, common.polling_s);
   set_seconds("--cooldown", flags.cooldown, 0, common.cooldown_s);
   for (const auto& [flag, is_given] :
@@ -185,10 +188,15 @@ std::vector<LoadAutoscaler> load_autoscalers(const std::string& in_namespace, co
   if (const auto good = deployment::check_utf8(common.prometheus); !good)
     reading.report("prometheus.url", good.error());
 
+  common.series.in_namespace = flags.planner_namespace.empty() ? in_namespace : flags.planner_namespace;
+  if (const auto good = deployment::check_dns_label(common.series.in_namespace); !good)
+    reading.report("--planner-namespace", good.error());
+
   std::vector<LoadAutoscaler> all;
   for (const deployment::ScaleTarget& each : scaled) {
     LoadAutoscaler& autoscaler = all.emplace_back(common);
     autoscaler.target = each;
+    autoscaler.series.pool = each.pool;
     autoscaler.targets = targets_of(targets, each.pool);
     if (autoscaler.targets.empty() && reading.good())
       reading.report("--target", fmt::format("is missing for the pool {}", options::quote(each.pool)),

@@ -21,6 +21,7 @@ struct AutoscalerFlags {
   std::vector<std::string> targets, up, down, up_windows, down_windows;
   std::optional<core::Duration> polling, cooldown;
   core::Duration rate_window = std::chrono::minutes{1};
+  std::string planner_namespace;  // Empty: that of the autoscalers.
 };
 
 // Adds the rows of the flags. They must outlive the table.

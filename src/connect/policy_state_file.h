@@ -1,4 +1,5 @@
-// The saved state of a policy: {"version": …, "policy": …, "pools": […], "saved_unix_ms": …, "values": …}.
+// The saved state of a policy and the GPU cost so far: {"version": …, "policy": …, "pools": […], "saved_unix_ms": …,
+// "values": …, "gpu_costs": {…}}.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +9,7 @@
 
 #include "core/result.h"
 #include "core/time.h"
+#include "decision/gpu_costs.h"
 #include "decision/policy_state.h"
 
 namespace penstock::connect {
@@ -15,6 +17,7 @@ namespace penstock::connect {
 struct SavedPolicyState {
   decision::PolicyState state;
   std::int64_t saved_unix_ms = 0;
+  std::optional<decision::GpuCosts> costs{};  // Empty in a file of an earlier version.
 };
 
 [[nodiscard]] std::string policy_state_text(const SavedPolicyState& saved);

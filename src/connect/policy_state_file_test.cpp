@@ -15,6 +15,11 @@ SavedPolicyState sample() {
   saved.state.at = core::kStart + std::chrono::seconds{90};
   saved.state.values = "loop 0 penstock 1 0.25";
   saved.saved_unix_ms = 1'700'000'000'000;
+  saved.costs = decision::GpuCosts{1'600'000'000'000,
+                                   true,
+                                   {0.25, 0.5},
+                                   {{"decode", std::chrono::hours{3}, 7.5}},
+                                   {{{"shop", "m", {10, 20}, {5, 6}}, {1.0, 2.0}, 3.5, 4.5}}};
   return saved;
 }
 
@@ -44,6 +49,18 @@ TEST(PolicyStateFile, ErrorsNameTheFileAndTheField) {
   EXPECT_TRUE(error_of("\"prefill\"", "7").starts_with("policy.json: pools: must be a list of names"));
   EXPECT_NE(error_of("{", "["), "");
   EXPECT_NE(error_of("90000000000", "\"soon\""), "");
+  EXPECT_TRUE(error_of("\"input_usd\": 1.0", "\"input_usd\": -1")
+                  .starts_with("policy.json: gpu_costs.tenants[0].input_usd: must be 0"));
+  EXPECT_TRUE(
+      error_of("\"gpu_costs\": {", "\"gpu_costs\": 7, \"others\": {").starts_with("policy.json: gpu_costs: must"));
+}
+
+TEST(PolicyStateFile, AFileOfAnEarlierVersionHasNoCosts) {
+  SavedPolicyState earlier = sample();
+  earlier.costs.reset();
+  const auto read = read_policy_state(policy_state_text(earlier), "policy.json");
+  ASSERT_TRUE(read);
+  EXPECT_FALSE(read->costs);
 }
 
 }  // namespace

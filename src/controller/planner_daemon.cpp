@@ -70,7 +70,8 @@ PlannerDaemon::PlannerDaemon(net::Loop& loop, net::Client& client, Fleet& fleet,
       options_(std::move(options)),
       log_(log),
       record_(std::move(record)),
-      token_costs_(loop.now()),
+      gpu_costs_(loop.now(), PolicyKeeper::unix_ms()),
+      tokens_from_(loop.now()),
       traffic_(traffic_options()),
       control_loop_(policy, of_pools(options_, &signals::Pool::price_per_gpu_hour)),
       data_since_(loop.now()),
@@ -105,7 +106,7 @@ GatewaySet::Callbacks PlannerDaemon::gateway_callbacks() {
 
 TrafficOptions PlannerDaemon::traffic_options() const {
   const core::Duration memory = std::max(policy_->memory(), kMemoryLeast);
-  TrafficOptions made{memory, 100'000, options_.slo, is_disaggregated(options_), options_.model, token_costs_.since()};
+  TrafficOptions made{memory, 100'000, options_.slo, is_disaggregated(options_), options_.model, tokens_from_};
   made.pools = signals::served_by(options_.pools);
   return made;
 }
@@ -123,7 +124,8 @@ void PlannerDaemon::reconfigure(DaemonOptions options, std::unique_ptr<decision:
   if (const auto restored = control_loop_.replace(*policy_); !restored) keeper_.log_restored(restored);
   reloaded_policy_ = std::move(policy);
   if (!is_judged_anew) return;
-  token_costs_.restart(loop_.now(), control_loop_.totals());
+  count_costs();
+  tokens_from_ = loop_.now();
   traffic_ = TrafficRecorder{traffic_options()};
   gateways_.read_traffic_again();
 }
@@ -264,9 +266,14 @@ void PlannerDaemon::take_tick(decision::Tick tick, signals::Observation seen) {
     decisions_.push_back(std::move(record));
     if (decisions_.size() > options_.decisions_max) decisions_.pop_front();
   }
+  count_costs();
   seen_ = std::move(seen);
   decided_ = std::move(tick.decision);
   if (leads() && loop_.now() - policy_saved_at_ >= options_.policy_state_interval) save_policy();
+}
+
+void PlannerDaemon::count_costs() {
+  gpu_costs_.count(loop_.now(), totals(), of_pools(options_, &signals::Pool::name), traffic_.take_tokens());
 }
 
 // ---- the policy's state ---------------------------------------------------------------------------------------------
@@ -274,7 +281,7 @@ void PlannerDaemon::take_tick(decision::Tick tick, signals::Observation seen) {
 void PlannerDaemon::restore_policy() {
   restores_policy_ = is_in_restore_ = true;
   const auto now = [this] { return loop_.now(); };
-  keeper_.restore(control_loop_, now, [this] {
+  keeper_.restore(control_loop_, gpu_costs_, now, [this] {
     restores_policy_ = false;
     if (!is_in_restore_) tick();
   });
@@ -283,12 +290,12 @@ void PlannerDaemon::restore_policy() {
 
 void PlannerDaemon::save_policy() {
   policy_saved_at_ = loop_.now();
-  keeper_.save(control_loop_);
+  keeper_.save(control_loop_, gpu_costs_.costs());
 }
 
 void PlannerDaemon::end(std::function<void()> done) {
   if (std::exchange(is_ending_, true) || !leads()) return done();
-  keeper_.save(control_loop_, std::move(done));
+  keeper_.save(control_loop_, gpu_costs_.costs(), std::move(done));
 }
 
 // ---- several planners -----------------------------------------------------------------------------------------------
@@ -341,6 +348,8 @@ std::optional<report::PlannerMetrics> PlannerDaemon::metrics() const {
   for (const ScalingTotals& totals : scaling_.totals())
     metrics.scaling.push_back({totals.pool, totals.events, totals.ends});
   metrics.role_switches = role_switches();
+  for (const GpuCostMeter::Counted& each : gpu_costs_.counted())
+    metrics.tenants.push_back({each.tenant, each.model, each.usd});
   for (std::size_t pool = 0; pool < options_.pools.size(); ++pool)
     if (auto scaling = fleet_.scaling(pool)) metrics.pods.push_back(*std::move(scaling));
   if (!options_.variant_namespace.empty())

@@ -14,10 +14,10 @@
 #include "controller/fleet_targets.h"
 #include "controller/gateway_feed.h"
 #include "controller/gateway_set.h"
+#include "controller/gpu_cost_meter.h"
 #include "controller/leadership.h"
 #include "controller/policy_store.h"
 #include "controller/scaling_recorder.h"
-#include "controller/token_cost_meter.h"
 #include "controller/traffic_recorder.h"
 #include "core/time.h"
 #include "decision/decision_loop.h"
@@ -122,7 +122,7 @@ class PlannerDaemon {
   [[nodiscard]] std::vector<connect::RecommendedReplicas> recommended() const;           // By pool.
   [[nodiscard]] const std::vector<FleetEvent>& events() const { return events_.all(); }  // Those of its data.
   [[nodiscard]] const decision::DecisionTotals& totals() const { return control_loop_.totals(); }
-  [[nodiscard]] const TokenCostMeter& token_costs() const { return token_costs_; }  // Of the tokens of traffic().
+  [[nodiscard]] const GpuCostMeter& gpu_costs() const { return gpu_costs_; }
   [[nodiscard]] const report::TickTimes& tick_times() const { return tick_times_; }
   // Whether the last decision on the pool used the default engine model, which nothing has measured yet.
   [[nodiscard]] bool is_uncalibrated(std::size_t pool) const;
@@ -148,6 +148,7 @@ class PlannerDaemon {
   void look_at_leadership();
   void restore_policy();
   void save_policy();
+  void count_costs();
   void add_point();
   [[nodiscard]] signals::Observation observe(core::Instant now);  // Without single requests.
   void add_gaps(const std::vector<ReplicaView>& views, signals::PoolObservation& pool) const;
@@ -161,7 +162,8 @@ class PlannerDaemon {
   DaemonOptions options_;
   logging::Log& log_;
   std::function<void(const decision::DecisionRecord&)> record_;
-  TokenCostMeter token_costs_;
+  GpuCostMeter gpu_costs_;
+  core::Instant tokens_from_;  // Tokens of requests that ended before are not counted, or were.
   TrafficRecorder traffic_;
   ScalingRecorder scaling_;
   decision::DecisionLoop control_loop_;

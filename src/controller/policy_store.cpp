@@ -46,13 +46,14 @@ void PolicyKeeper::log_restored(const core::Result<void>& restored) {
       {{"message", restored ? std::string{"restored"} : fmt::format("ignored: {}", restored.error().message())}});
 }
 
-void PolicyKeeper::restore(decision::DecisionLoop& loop, std::function<core::Instant()> now,
+void PolicyKeeper::restore(decision::DecisionLoop& loop, GpuCostMeter& costs, std::function<core::Instant()> now,
                            std::function<void()> done) {
   if (!store_) return done();
-  store_->load([this, &loop, number = ++loads_, now = std::move(now), done = std::move(done),
+  store_->load([this, &loop, &costs, number = ++loads_, now = std::move(now), done = std::move(done),
                 alive = std::weak_ptr<int>{alive_}](core::Result<std::optional<connect::SavedPolicyState>> saved) {
     if (alive.expired() || number != loads_) return;
     if (saved && !*saved) return done();  // The first start.
+    if (saved && (*saved)->costs) costs.restore(*std::move((*saved)->costs));
     log_restored(std::move(saved).and_then([&](const std::optional<connect::SavedPolicyState>& found) {
       std::chrono::milliseconds passed{unix_ms() - found->saved_unix_ms};
       if (passed < core::Duration{} && passed > -kClockDifferenceMax) passed = {};
@@ -62,13 +63,13 @@ void PolicyKeeper::restore(decision::DecisionLoop& loop, std::function<core::Ins
   });
 }
 
-void PolicyKeeper::save(decision::DecisionLoop& loop, std::function<void()> done) {
+void PolicyKeeper::save(decision::DecisionLoop& loop, const decision::GpuCosts& costs, std::function<void()> done) {
   auto state = store_ ? loop.save() : std::nullopt;
   if (!state) {
     if (done) done();
     return;
   }
-  store_->save({*std::move(state), ticked_unix_ms_},
+  store_->save({*std::move(state), ticked_unix_ms_, costs},
                [this, done = std::move(done), alive = std::weak_ptr<int>{alive_}](const core::Result<void>& saved) {
                  if (alive.expired()) return;
                  const std::string error = saved ? "" : saved.error().message();

@@ -1,4 +1,5 @@
-// Where the state of a policy is kept, so that the next planner continues where this one stopped.
+// Where the state of a policy and the GPU cost so far are kept, so that the next planner continues where this one
+// stopped.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +13,11 @@
 #include "connect/kubernetes/client.h"
 #include "connect/kubernetes/config_map_text.h"
 #include "connect/policy_state_file.h"
+#include "controller/gpu_cost_meter.h"
 #include "core/result.h"
 #include "core/time.h"
 #include "decision/decision_loop.h"
+#include "decision/gpu_costs.h"
 #include "logging/log.h"
 
 namespace penstock::controller {
@@ -57,23 +60,24 @@ class PolicyStateConfigMap final : public PolicyStore {
   connect::ConfigMapText text_;
 };
 
-// Moves the state of a control loop to and from a store, and logs what goes wrong.
+// Moves the state of a control loop and the GPU costs to and from a store, and logs what goes wrong.
 class PolicyKeeper {
  public:
   // Without a store nothing is kept. The log must outlive the keeper.
   PolicyKeeper(std::shared_ptr<PolicyStore> store, logging::Log& log, std::vector<std::string> pools)
       : store_(std::move(store)), log_(log), pools_(std::move(pools)) {}
 
-  // `now` is read when the state is there. `done` may come within the call, and does not after a later restore().
-  void restore(decision::DecisionLoop& loop, std::function<core::Instant()> now, std::function<void()> done);
-  void save(decision::DecisionLoop& loop, std::function<void()> done = {});
+  // `now` is read when the state is there. `done` may come within the call, and does not after a later restore(). Costs
+  // are restored also where the policy cannot continue from its state.
+  void restore(decision::DecisionLoop& loop, GpuCostMeter& costs, std::function<core::Instant()> now,
+               std::function<void()> done);
+  void save(decision::DecisionLoop& loop, const decision::GpuCosts& costs, std::function<void()> done = {});
   // The loop has ticked: this is the time of its state.
   void ticked() { ticked_unix_ms_ = unix_ms(); }
   void log_restored(const core::Result<void>& restored);
-
- private:
   [[nodiscard]] static std::int64_t unix_ms();
 
+ private:
   std::shared_ptr<PolicyStore> store_;
   logging::Log& log_;
   std::vector<std::string> pools_;

@@ -11,6 +11,7 @@ namespace {
 constexpr std::size_t kBlocksMax = 4'000'000;
 constexpr std::size_t kTenantsMax = 4096;
 constexpr std::size_t kRoutesMax = 64;
+constexpr std::size_t kModelsMax = 1000;
 constexpr std::size_t kGatewaysMax = 256;
 constexpr double kWindowMaxS = 86'400.0;
 constexpr std::size_t kReplicasMax = 10'000;
@@ -72,7 +73,6 @@ std::uint32_t TrafficRecorder::tenant_number(const std::string& tenant) {
   const auto known = std::find(tenants_.begin(), tenants_.end(), tenant);
   if (known == tenants_.end() && tenants_.size() < kTenantsMax) {
     tenants_.push_back(tenant);
-    tokens_.push_back({tenant, {}, {}});
     return static_cast<std::uint32_t>(tenants_.size() - 1);
   }
   return static_cast<std::uint32_t>(std::min<std::ptrdiff_t>(known - tenants_.begin(), kTenantsMax - 1));
@@ -81,6 +81,17 @@ std::uint32_t TrafficRecorder::tenant_number(const std::string& tenant) {
 std::string_view TrafficRecorder::route_named(const std::string& route) {
   if (const auto known = routes_.find(route); known != routes_.end()) return *known;
   return routes_.size() < kRoutesMax ? std::string_view{*routes_.insert(route).first} : std::string_view{};
+}
+
+std::string_view TrafficRecorder::model_named(const std::string& model) {
+  if (const auto known = models_.find(model); known != models_.end()) return *known;
+  return models_.size() < kModelsMax ? std::string_view{*models_.insert(model).first} : std::string_view{"other"};
+}
+
+std::vector<decision::TenantTokens> TrafficRecorder::take_tokens() {
+  std::vector<decision::TenantTokens> taken;
+  for (auto& [name, tokens] : std::exchange(tokens_, {})) taken.push_back(tokens);
+  return taken;
 }
 
 std::uint32_t TrafficRecorder::block_number(std::uint64_t key) {
@@ -106,6 +117,7 @@ void TrafficRecorder::arrived(const TrafficItem& item, core::Instant at) {
   request.tenant_number = tenant_number(item.tenant);
   request.batch = item.traffic_class == core::kBatchClass;
   request.route = route_named(item.route);
+  request.model = model_named(item.model);
   serials_[{boot_, item.request}] = first_serial_ + requests_.size();
   numbers_.emplace_back(boot_, item.request);
   requests_.push_back(std::move(request));
@@ -195,7 +207,9 @@ void TrafficRecorder::ended(const TrafficItem& item, core::Instant at) {
     tokens.input += known->shape.input_tokens;
     tokens.output += item.output_tokens;
   };
-  TenantTokens& tokens = tokens_[known->tenant_number];
+  const std::string &tenant = tenants_[known->tenant_number], model{known->model};
+  decision::TenantTokens& tokens =
+      tokens_.try_emplace({tenant, model}, decision::TenantTokens{tenant, model}).first->second;
   add(tokens.completed);
   if (!missed) add(tokens.within_slo);
 }

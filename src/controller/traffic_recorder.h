@@ -16,7 +16,7 @@
 #include "controller/gateway_feed.h"
 #include "controller/output_tokens.h"
 #include "core/time.h"
-#include "decision/token_count.h"
+#include "decision/gpu_costs.h"
 #include "signals/observation.h"
 #include "signals/request_ends.h"
 #include "signals/request_meter.h"
@@ -31,14 +31,8 @@ struct TrafficOptions {
   signals::SloPolicy slo;
   bool disaggregated = false;
   std::string model;                              // Requests for other models are left out; empty for all models.
-  core::Instant tokens_from = core::kStart;       // Tokens of requests that ended later are counted by tenant.
+  core::Instant tokens_from = core::kStart;       // Tokens of requests that ended later are counted.
   std::vector<signals::RequestSelector> pools{};  // What several aggregated pools serve; empty if there is only one.
-};
-
-// Tokens of the completed requests of a tenant, and of those of them that missed no SLO.
-struct TenantTokens {
-  std::string tenant;
-  decision::TokenCount completed, within_slo;
 };
 
 // Takes the pages of each gateway in their order and fills observations. Requests that were open when a gateway
@@ -62,8 +56,8 @@ class TrafficRecorder {
   [[nodiscard]] core::Instant received_at() const { return received_at_; }
   // Of all requests so far, without refused and rejected ones.
   [[nodiscard]] const signals::RequestEnds& ends() const { return ends_; }
-  // By tenant, in the order of their first request.
-  [[nodiscard]] const std::vector<TenantTokens>& tokens() const { return tokens_; }
+  // Tokens of requests that completed since the last call, by tenant and model.
+  [[nodiscard]] std::vector<decision::TenantTokens> take_tokens();
   // Requests that ended since the start, and those of them that met their SLO. Without an objective from arrival to
   // end, answers that are not streamed are left out.
   [[nodiscard]] std::uint64_t judged() const { return judged_; }
@@ -79,6 +73,7 @@ class TrafficRecorder {
     std::uint32_t tenant_number = 0, cached_tokens = 0;
     bool batch = false, answered = false, rejected = false;
     std::string_view route;  // One of routes_.
+    std::string_view model;  // One of models_.
 
     [[nodiscard]] signals::RequestTraits traits() const {
       return {shape.input_tokens, tenant_number, batch, cached_tokens > 0, route};
@@ -105,6 +100,7 @@ class TrafficRecorder {
   [[nodiscard]] bool knows_gateway(const std::string& boot);  // Makes it the one whose page is taken.
   [[nodiscard]] core::Instant metered(core::Instant at);
   [[nodiscard]] std::string_view route_named(const std::string& route);
+  [[nodiscard]] std::string_view model_named(const std::string& model);
   [[nodiscard]] std::uint32_t tenant_number(const std::string& tenant);
   [[nodiscard]] std::uint32_t block_number(std::uint64_t key);
   void forget(core::Instant now);
@@ -120,8 +116,8 @@ class TrafficRecorder {
   std::unordered_map<std::uint64_t, std::uint32_t> blocks_;  // By key.
   std::uint32_t next_block_ = 0;
   std::vector<std::string> tenants_;
-  std::vector<TenantTokens> tokens_;  // Of the same tenants.
-  std::set<std::string, std::less<>> routes_;
+  std::map<std::pair<std::string, std::string>, decision::TenantTokens> tokens_;  // By tenant and model.
+  std::set<std::string, std::less<>> routes_, models_;
   std::vector<PoolTraffic> entries_;  // Of the pools at which requests enter.
   signals::RequestMeter decode_;
   OutputTokens decode_output_;

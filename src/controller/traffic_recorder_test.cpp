@@ -154,9 +154,12 @@ TEST(TrafficRecorder, CountsTheTokensOfEachTenantAndThoseWithinTheSlo) {
                      arrival(5, 5.0), first_token(5, 5.5, 100.0), end_of(5, 6.0, "cancelled")},
                     10.0),
             kNow);
-  ASSERT_EQ(book.tokens().size(), 2U);
-  const TenantTokens &shop = book.tokens()[0], &research = book.tokens()[1];
+  const auto taken = book.take_tokens();
+  EXPECT_TRUE(book.take_tokens().empty());
+  ASSERT_EQ(taken.size(), 2U);
+  const decision::TenantTokens &research = taken[0], &shop = taken[1];
   EXPECT_EQ(shop.tenant, "shop");
+  EXPECT_EQ(shop.model, "m");
   EXPECT_EQ(shop.completed.input, 2200U);
   EXPECT_EQ(shop.completed.output, 202U);
   EXPECT_EQ(shop.within_slo.input, 1100U);

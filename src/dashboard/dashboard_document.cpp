@@ -100,14 +100,14 @@ Json pool(const PlannerDaemon& daemon, std::size_t index, core::Instant now) {
             {"starting", counted(seen.starting)},
             {"ready", counted(seen.ready)},
             {"draining", counted(seen.draining)},
-            {"gpu_hours", core::to_hours(daemon.totals().gpu_time(index))}};
+            {"gpu_hours", core::to_hours(daemon.gpu_costs().gpu_time(configured.name))}};
   if (configured.wake_time > core::Duration{}) made["asleep"] = counted(seen.asleep);
   for (const report::RoleSwitchCount& count : daemon.role_switches())
     if (count.to == configured.name) {
       made["switching"] = counted(seen.switching);
       made["role_switches"] = count.switches;
     }
-  made["cost"] = known(daemon.totals().cost(index));
+  made["cost"] = daemon.gpu_costs().usd(configured.name);
   made["uncalibrated"] = daemon.is_uncalibrated(index);
   if (const auto scaling = daemon.fleet().scaling(index)) {
     Json start_up = Json::object();
@@ -226,8 +226,7 @@ std::string state_document(const PlannerDaemon& daemon, core::Instant now, const
   }
   made["pools"] = Json::array();
   for (std::size_t index = 0; index < options.pools.size(); ++index) made["pools"].push_back(pool(daemon, index, now));
-  const controller::TokenCostMeter& costs = daemon.token_costs();
-  made["gpu_cost"] = gpu_cost_json(costs.cost(daemon.totals()), daemon.traffic().tokens(), now - costs.since());
+  made["gpu_cost"] = gpu_cost_json(daemon.gpu_costs().costs(), daemon.gpu_costs().period(now));
   made["segments"] = is_known ? segments(daemon) : Json::array();
   made["diagnosis"] = diagnosis(daemon);
   made["scaling"] = scaling(daemon);

@@ -1,12 +1,15 @@
 #include "dashboard/gpu_cost.h"
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
+
+#include "report/token_cost.h"
 
 namespace penstock::dashboard {
 namespace {
 
-using controller::TenantTokens;
+using decision::TenantGpuCost;
 using decision::TokenCost;
 using decision::TokenCount;
 using CostJson = nlohmann::ordered_json;
@@ -18,15 +21,14 @@ void add(TokenCount& sum, const TokenCount& tokens) {
 
 CostJson usd(const std::optional<double>& value) { return value ? CostJson(*value) : CostJson(nullptr); }
 
-// `own` is empty where the cost is unknown.
-CostJson row(const TenantTokens& tokens, const std::optional<TokenCost>& own) {
+CostJson row(const TenantGpuCost& own, bool is_known) {
   const report::TokenCosts per_1m =
-      own ? report::token_costs(*own, tokens.completed, tokens.within_slo) : report::TokenCosts{};
-  return {{"prompt_tokens", tokens.completed.input},
-          {"output_tokens", tokens.completed.output},
-          {"prompt_tokens_at_slo", tokens.within_slo.input},
-          {"output_tokens_at_slo", tokens.within_slo.output},
-          {"gpu_cost", usd(own ? std::optional{own->input + own->output} : std::nullopt)},
+      is_known ? report::token_costs(own.usd, own.completed, own.within_slo) : report::TokenCosts{};
+  return {{"prompt_tokens", own.completed.input},
+          {"output_tokens", own.completed.output},
+          {"prompt_tokens_at_slo", own.within_slo.input},
+          {"output_tokens_at_slo", own.within_slo.output},
+          {"gpu_cost", usd(is_known ? std::optional{own.usd.input + own.usd.output} : std::nullopt)},
           {"gpu_usd_per_1m_tokens",
            {{"input", usd(per_1m.input)},
             {"output", usd(per_1m.output)},
@@ -36,21 +38,20 @@ CostJson row(const TenantTokens& tokens, const std::optional<TokenCost>& own) {
 
 }  // namespace
 
-nlohmann::ordered_json gpu_cost_json(const std::optional<TokenCost>& cost, std::span<const TenantTokens> tenants,
-                                     core::Duration period) {
-  TenantTokens all;
-  for (const TenantTokens& tenant : tenants) {
-    add(all.completed, tenant.completed);
-    add(all.within_slo, tenant.within_slo);
+nlohmann::ordered_json gpu_cost_json(const decision::GpuCosts& costs, core::Duration period) {
+  TenantGpuCost all;
+  all.usd = costs.undivided;
+  CostJson tenants = CostJson::array();
+  for (const TenantGpuCost& own : costs.tenants) {
+    add(all.completed, own.completed);
+    add(all.within_slo, own.within_slo);
+    all.usd.input += own.usd.input;
+    all.usd.output += own.usd.output;
+    CostJson one{{"tenant", own.tenant}, {"model", own.model}};
+    one.update(row(own, costs.is_divided));
+    tenants.push_back(std::move(one));
   }
-  CostJson made{{"for_s", core::to_seconds(period)}, {"all", row(all, cost)}, {"tenants", CostJson::array()}};
-  for (const TenantTokens& tenant : tenants) {
-    CostJson one{{"tenant", tenant.tenant}};
-    one.update(
-        row(tenant, cost ? std::optional{report::part_of(*cost, tenant.completed, all.completed)} : std::nullopt));
-    made["tenants"].push_back(std::move(one));
-  }
-  return made;
+  return {{"for_s", core::to_seconds(period)}, {"all", row(all, costs.is_divided)}, {"tenants", std::move(tenants)}};
 }
 
 }  // namespace penstock::dashboard

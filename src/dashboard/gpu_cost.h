@@ -2,18 +2,13 @@
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
-#include <optional>
-#include <span>
 
-#include "controller/traffic_recorder.h"
+#include "controller/gpu_cost_meter.h"
 #include "core/time.h"
-#include "report/token_cost.h"
 
 namespace penstock::dashboard {
 
-// `cost` is that of the tokens of all tenants, in the last `period`; empty: it is unknown.
-[[nodiscard]] nlohmann::ordered_json gpu_cost_json(const std::optional<decision::TokenCost>& cost,
-                                                   std::span<const controller::TenantTokens> tenants,
-                                                   core::Duration period);
+// Those of the last `period`. Costs are null while it is unknown which part of the cost is that of prompts.
+[[nodiscard]] nlohmann::ordered_json gpu_cost_json(const decision::GpuCosts& costs, core::Duration period);
 
 }  // namespace penstock::dashboard

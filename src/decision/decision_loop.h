@@ -69,7 +69,7 @@ class DecisionLoop {
   // other policy, which then begins anew.
   [[nodiscard]] core::Result<void> replace(Policy& policy);
 
-  // The cost of the GPU time so far and from now on.
+  // Of the GPU time from the last tick on.
   void set_prices(std::vector<double> per_gpu_hour) { totals_.set_prices(std::move(per_gpu_hour)); }
 
   // Over all ticks so far.

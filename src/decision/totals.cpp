@@ -9,10 +9,7 @@ namespace penstock::decision {
 
 void DecisionTotals::count(const signals::Observation& observation, const Decision& decision) {
   PENSTOCK_ASSERT(decision.pools.size() == observation.pools.size(), "a policy decides on every pool");
-  const std::size_t pools = std::max(gpu_time_.size(), observation.pools.size());
-  gpu_time_.resize(pools);
-  divided_hours_.resize(pools);
-  input_hours_.resize(pools);
+  pools_.resize(std::max(pools_.size(), observation.pools.size()));
   const core::Duration passed =
       counted_to_ ? std::max(core::Duration{}, observation.now - *counted_to_) : core::Duration{};
   counted_to_ = std::max(observation.now, counted_to_.value_or(observation.now));
@@ -22,36 +19,34 @@ void DecisionTotals::count(const signals::Observation& observation, const Decisi
     names_.push_back(pool.name);
     const core::Duration used =
         core::from_seconds(core::to_seconds(passed) * pool.gpus_per_replica * paid_replicas(pool));
-    gpu_time_[i] += used;
-    if (const auto share = input_time_share(pool.role, decision.pools[i])) {
-      divided_hours_[i] += core::to_hours(used);
-      input_hours_[i] += core::to_hours(used) * *share;
+    PoolTotals& totals = pools_[i];
+    totals.gpu_time += used;
+    const double usd = i < prices_.size() ? core::to_hours(used) * prices_[i] : 0.0;
+    totals.cost += usd;
+    totals.undivided_cost += usd;
+    if (const auto share = input_time_share(pool.role, decision.pools[i])) totals.input_share = share;
+    if (totals.input_share) {
+      token_cost_.input += totals.undivided_cost * *totals.input_share;
+      token_cost_.output += totals.undivided_cost * (1.0 - *totals.input_share);
+      totals.undivided_cost = 0.0;
     }
     ++decisions_[{i, decision.pools[i].reason, decision.pools[i].limited_by}];
   }
 }
 
 core::Duration DecisionTotals::gpu_time(std::size_t pool) const {
-  return pool < gpu_time_.size() ? gpu_time_[pool] : core::Duration{};
+  return pool < pools_.size() ? pools_[pool].gpu_time : core::Duration{};
 }
 
 std::optional<double> DecisionTotals::cost(std::size_t pool) const {
   if (pool >= prices_.size()) return std::nullopt;
-  return core::to_hours(gpu_time(pool)) * prices_[pool];
+  return pool < pools_.size() ? pools_[pool].cost : 0.0;
 }
 
 std::optional<TokenCost> DecisionTotals::token_cost() const {
-  TokenCost sum;
-  for (std::size_t i = 0; i < gpu_time_.size(); ++i) {
-    const auto usd = cost(i);
-    if (!usd) return std::nullopt;
-    if (gpu_time_[i] == core::Duration{}) continue;
-    if (divided_hours_[i] <= 0.0) return std::nullopt;
-    const double input = *usd * input_hours_[i] / divided_hours_[i];
-    sum.input += input;
-    sum.output += *usd - input;
-  }
-  return sum;
+  for (std::size_t i = 0; i < pools_.size(); ++i)
+    if (i >= prices_.size() || (pools_[i].gpu_time > core::Duration{} && !pools_[i].input_share)) return std::nullopt;
+  return token_cost_;
 }
 
 std::vector<DecisionCount> DecisionTotals::decisions() const {

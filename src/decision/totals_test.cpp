@@ -33,12 +33,24 @@ TEST(DecisionTotals, PromptsAndOutputTogetherBearTheGpuCost) {
   totals.count(seen_at(0s, four), with_shares({0.25}));
   EXPECT_DOUBLE_EQ(totals.token_cost()->input + totals.token_cost()->output, 0.0);
   totals.count(seen_at(30min, four), with_shares({0.25}));
-  // The time without a share is divided like the rest.
+  // The time without a share is divided like the time before.
   totals.count(seen_at(60min, four), with_shares({std::nullopt}));
   ASSERT_TRUE(totals.token_cost());
   EXPECT_DOUBLE_EQ(totals.token_cost()->input, 2.0);
   EXPECT_DOUBLE_EQ(totals.token_cost()->output, 6.0);
   EXPECT_DOUBLE_EQ(*totals.cost(0), 8.0);
+}
+
+TEST(DecisionTotals, APriceIsThatOfItsTime) {
+  DecisionTotals totals{{2.0}};
+  const std::vector<std::pair<signals::Role, std::uint32_t>> one{{signals::Role::kAggregated, 1}};
+  totals.count(seen_at(0s, one), with_shares({0.5}));
+  totals.count(seen_at(60min, one), with_shares({0.5}));
+  totals.set_prices({1.0});
+  EXPECT_DOUBLE_EQ(*totals.cost(0), 2.0);
+  totals.count(seen_at(120min, one), with_shares({0.25}));
+  EXPECT_DOUBLE_EQ(*totals.cost(0), 3.0);
+  EXPECT_DOUBLE_EQ(totals.token_cost()->input, 1.25) << "what was divided stays so";
 }
 
 TEST(DecisionTotals, ReplicasAsleepCostAShareOfThePrice) {

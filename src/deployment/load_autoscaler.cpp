@@ -40,8 +40,10 @@ const LoadMetricNames& names_of(LoadMetric metric) {
   return *found;
 }
 
-std::string replica_query(LoadMetric metric, const std::string& pool, std::uint32_t rate_window_s) {
-  return fmt::format(fmt::runtime(names_of(metric).query), fmt::format("{{pool=\"{}\"}}", pool), rate_window_s);
+std::string replica_query(LoadMetric metric, const LoadSeries& series) {
+  return fmt::format(fmt::runtime(names_of(metric).query),
+                     fmt::format(R"({{pool="{}",namespace=~"{}|"}})", series.pool, series.in_namespace),
+                     series.rate_window_s);
 }
 
 // Rules that give each value the labels `namespace` and `pod`, from which an adapter finds the pod. The name of a
@@ -53,7 +55,7 @@ Json pod_rules_of(const std::vector<LoadAutoscaler>& autoscalers) {
       rules.push_back(
           {{"record", std::string{pod_metric_of(target.metric)}},
            {"expr", fmt::format(R"q(max by (pool, pod) (label_replace({}, "pod", "$1", "replica", "(.*)")))q",
-                                replica_query(target.metric, each.target.pool, each.rate_window_s))},
+                                replica_query(target.metric, each.series))},
            {"labels", {{"namespace", each.target.in_namespace}}}});
   return rules;
 }
@@ -89,8 +91,8 @@ std::vector<std::string_view> load_metric_names() {
   return names;
 }
 
-std::string load_query(LoadMetric metric, const std::string& pool, std::uint32_t rate_window_s) {
-  return fmt::format("sum({})", replica_query(metric, pool, rate_window_s));
+std::string load_query(LoadMetric metric, const LoadSeries& series) {
+  return fmt::format("sum({})", replica_query(metric, series));
 }
 
 Json scaled_object_of(const LoadAutoscaler& autoscaler) {
@@ -102,8 +104,7 @@ Json scaled_object_of(const LoadAutoscaler& autoscaler) {
   object.down = autoscaler.down;
   for (const LoadTarget& each : autoscaler.targets)
     object.triggers.push_back({std::string{name_of(each.metric)}, autoscaler.prometheus,
-                               load_query(each.metric, autoscaler.target.pool, autoscaler.rate_window_s),
-                               target_text(each.per_replica)});
+                               load_query(each.metric, autoscaler.series), target_text(each.per_replica)});
   return manifest_of(object);
 }
 

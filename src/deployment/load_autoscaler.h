@@ -27,18 +27,27 @@ struct LoadTarget {
   double per_replica = 0.0;  // Tokens per second, a share from 0 to 1, or requests.
 };
 
+// The series of the engines of a pool in Prometheus.
+struct LoadSeries {
+  std::string pool;
+  // Of the planner that exports them. Series without the label `namespace` are selected, too: a Prometheus that does
+  // not scrape pods has none.
+  std::string in_namespace;
+  std::uint32_t rate_window_s = 60;  // Of token rates.
+};
+
 // Names are valid, and all texts are UTF-8.
 struct LoadAutoscaler {
   ScaleTarget target;
   std::vector<LoadTarget> targets;
-  std::string prometheus;            // URL, for KEDA.
-  std::uint32_t rate_window_s = 60;  // Of token rates.
+  std::string prometheus;  // URL, for KEDA.
+  LoadSeries series;
   std::uint32_t polling_s = kKedaPolling, cooldown_s = kKedaCooldown;
   ScalingRules up, down;
 };
 
 // The query of a trigger: the sum over the replicas of a pool.
-[[nodiscard]] std::string load_query(LoadMetric metric, const std::string& pool, std::uint32_t rate_window_s);
+[[nodiscard]] std::string load_query(LoadMetric metric, const LoadSeries& series);
 [[nodiscard]] nlohmann::ordered_json scaled_object_of(const LoadAutoscaler& autoscaler);
 // An HPA whose metrics are those of its pods (custom.metrics.k8s.io).
 [[nodiscard]] nlohmann::ordered_json pod_autoscaler_of(const LoadAutoscaler& autoscaler);

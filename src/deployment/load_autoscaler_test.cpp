@@ -16,11 +16,13 @@ LoadAutoscaler two_targets() {
 }
 
 TEST(LoadAutoscaler, AQueryAddsUpTheReplicasOfThePool) {
-  EXPECT_EQ(load_query(LoadMetric::kTokenInRate, "chat", 60), R"(sum(rate(tokens_in_total{pool="chat"}[60s])))");
-  EXPECT_EQ(load_query(LoadMetric::kTokenOutRate, "chat", 30), R"(sum(rate(tokens_out_total{pool="chat"}[30s])))");
-  EXPECT_EQ(load_query(LoadMetric::kQueueDepth, "chat", 60), R"(sum(llm_queue_depth{pool="chat"}))");
-  EXPECT_EQ(load_query(LoadMetric::kKvUtilization, "chat", 60),
-            R"(sum(kv_cache_bytes_used{pool="chat"} / kv_cache_bytes_capacity{pool="chat"}))")
+  const LoadSeries series{"chat", "llm", 30};
+  const std::string labels = R"({pool="chat",namespace=~"llm|"})";
+  EXPECT_EQ(load_query(LoadMetric::kTokenInRate, series), "sum(rate(tokens_in_total" + labels + "[30s]))");
+  EXPECT_EQ(load_query(LoadMetric::kTokenOutRate, series), "sum(rate(tokens_out_total" + labels + "[30s]))");
+  EXPECT_EQ(load_query(LoadMetric::kQueueDepth, series), "sum(llm_queue_depth" + labels + ")");
+  EXPECT_EQ(load_query(LoadMetric::kKvUtilization, series),
+            "sum(kv_cache_bytes_used" + labels + " / kv_cache_bytes_capacity" + labels + ")")
       << "a mean over the replicas after KEDA's division";
 }
 

@@ -43,6 +43,10 @@ Json labels_of(const std::string& name, const char* component) {
           {"app.kubernetes.io/component", component}};
 }
 
+Json claim_of_ledger() {
+  return {{"accessModes", {"ReadWriteOnce"}}, {"resources", {{"requests", {{"storage", "10Gi"}}}}}};
+}
+
 // The objects of one program, in the order in which they are created.
 class Objects {
  public:
@@ -130,11 +134,12 @@ class Objects {
 
   struct Shape {
     std::uint32_t replicas = 1;
-    bool replaces = false;  // The old pod ends before the new one starts.
+    bool replaces = false;    // The old pod ends before the new one starts.
+    bool has_claims = false;  // Each pod keeps its state in a claim of its own: a StatefulSet.
     std::int64_t grace_s = 0;
     bool calls_api_server = false;
   };
-  // `state` is the volume of kStateFolder.
+  // `state` is the volume of kStateFolder, unless pods have claims.
   void add_deployment(const Shape& shape, Json container, Json state) {
     Json environment = Json::array();
     for (const std::string& variable : program_.variables)
@@ -152,8 +157,10 @@ class Objects {
       configuration["secret"] = {{"secretName", program_.name}, {"defaultMode", kSecretMode}};
     else
       configuration["configMap"] = {{"name", program_.name}};
+    Json volumes = Json::array({configuration});
     state["name"] = "state";
-    Json volumes = Json::array({configuration, state, {{"name", "tmp"}, {"emptyDir", {{"sizeLimit", "64Mi"}}}}});
+    if (!shape.has_claims) volumes.push_back(std::move(state));
+    volumes.push_back({{"name", "tmp"}, {"emptyDir", {{"sizeLimit", "64Mi"}}}});
     if (program_.mounts_secrets) {
       mounts.push_back({{"name", "secrets"}, {"mountPath", kSecretsFolder}, {"readOnly", true}});
       volumes.push_back({{"name", "secrets"},
@@ -177,13 +184,23 @@ class Objects {
                                                        {"topologyKey", "kubernetes.io/hostname"},
                                                        {"whenUnsatisfiable", "ScheduleAnyway"},
                                                        {"labelSelector", {{"matchLabels", selector_}}}}});
+    Json pods{{"metadata", {{"labels", labels_}}}, {"spec", std::move(pod)}};
+    if (shape.has_claims) {
+      add("apps/v1", "StatefulSet")["spec"] = {
+          {"replicas", shape.replicas},
+          {"serviceName", program_.name + "-admin"},
+          {"podManagementPolicy", "Parallel"},
+          {"selector", {{"matchLabels", selector_}}},
+          {"template", std::move(pods)},
+          {"volumeClaimTemplates", Json::array({{{"metadata", {{"name", "state"}}}, {"spec", claim_of_ledger()}}})}};
+      return;
+    }
     Json strategy{{"type", shape.replaces ? "Recreate" : "RollingUpdate"}};
     if (!shape.replaces) strategy["rollingUpdate"] = {{"maxUnavailable", 0}, {"maxSurge", 1}};
-    add("apps/v1", "Deployment")["spec"] = {
-        {"replicas", shape.replicas},
-        {"selector", {{"matchLabels", selector_}}},
-        {"strategy", std::move(strategy)},
-        {"template", {{"metadata", {{"labels", labels_}}}, {"spec", std::move(pod)}}}};
+    add("apps/v1", "Deployment")["spec"] = {{"replicas", shape.replicas},
+                                            {"selector", {{"matchLabels", selector_}}},
+                                            {"strategy", std::move(strategy)},
+                                            {"template", std::move(pods)}};
   }
 
   [[nodiscard]] std::vector<Json> take() { return std::move(all_); }
@@ -253,11 +270,10 @@ std::vector<Json> manifests_of(const GatewayManifest& gateway) {
   Objects objects{gateway, "gateway"};
   objects.add_account();
   objects.add_configuration();
-  // A ledger has one writer, so that several pods cannot share a claim.
-  const bool has_claim = gateway.keeps_ledger && gateway.replicas == 1;
-  if (has_claim)
-    objects.add("v1", "PersistentVolumeClaim")["spec"] = {{"accessModes", {"ReadWriteOnce"}},
-                                                          {"resources", {{"requests", {{"storage", "10Gi"}}}}}};
+  // A ledger is written on one machine, so that several pods cannot share a claim.
+  const bool has_claims = gateway.keeps_ledger && gateway.has_ledger_claims;
+  const bool has_claim = gateway.keeps_ledger && !has_claims && gateway.replicas == 1;
+  if (has_claim) objects.add("v1", "PersistentVolumeClaim")["spec"] = claim_of_ledger();
   objects.add_service({}, Json::array({service_port("http", gateway.port)}));
   // Planners observe each gateway, also one that is not ready because it has no replicas or drains. Gateways that share
   // budgets do so, too.
@@ -286,8 +302,9 @@ std::vector<Json> manifests_of(const GatewayManifest& gateway) {
   container["readinessProbe"] = http_probe("/ready", "admin", gateway.admin_has_tls, 2);
   const Json state =
       has_claim ? Json{{"persistentVolumeClaim", {{"claimName", gateway.name}}}} : Json{{"emptyDir", Json::object()}};
-  objects.add_deployment({gateway.replicas, has_claim, gateway.drain_time_s + kSettleTime, !gateway.access.empty()},
-                         std::move(container), state);
+  objects.add_deployment(
+      {gateway.replicas, has_claim, has_claims, gateway.drain_time_s + kSettleTime, !gateway.access.empty()},
+      std::move(container), state);
   objects.add_pod_monitor("admin", gateway.admin_has_tls, {"/metrics"});
   return objects.take();
 }
@@ -337,7 +354,7 @@ std::vector<Json> manifests_of(const PlannerManifest& planner) {
   container["livenessProbe"] = http_probe("/health", "http", false, 10);
   // A follower is ready once it knows who leads: then it answers as the leader does.
   container["readinessProbe"] = http_probe("/ready", "http", false, 2);
-  objects.add_deployment({planner.replicas, false, kSettleTime, true}, std::move(container),
+  objects.add_deployment({planner.replicas, false, false, kSettleTime, true}, std::move(container),
                          {{"emptyDir", Json::object()}});
   for (const ScaleTarget& target : planner.targets)
     if (planner.autoscaler == Autoscaler::kKeda)

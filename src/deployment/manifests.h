@@ -40,8 +40,9 @@ struct GatewayManifest : ProgramManifest {
   std::uint32_t replicas = 1;
   bool shares_budgets = false;    // The pods report to each other what they took from budgets.
   std::int64_t drain_time_s = 0;  // From SIGTERM until requests that are open are cut.
-  // In kStateFolder, which then outlives the pod. Several pods have a ledger each, which ends with its pod.
-  bool keeps_ledger = false;
+  // In kStateFolder, which outlives a single pod. Several pods have a ledger each, which ends with its pod, unless each
+  // pod has a claim of its own.
+  bool keeps_ledger = false, has_ledger_claims = false;
 };
 [[nodiscard]] std::vector<nlohmann::ordered_json> manifests_of(const GatewayManifest& gateway);
 

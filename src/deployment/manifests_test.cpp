@@ -115,6 +115,23 @@ TEST(Manifests, SeveralGatewaysAreSpreadAndHaveALedgerEach) {
   EXPECT_EQ(find(objects, "PodDisruptionBudget")["spec"]["maxUnavailable"], 1);
 }
 
+TEST(Manifests, EachOfSeveralGatewaysCanKeepItsLedger) {
+  auto gateway = with_names<GatewayManifest>();
+  gateway.keeps_ledger = gateway.has_ledger_claims = true;
+  gateway.replicas = 3;
+  const auto objects = manifests_of(gateway);
+  EXPECT_TRUE(find(objects, "Deployment").is_null());
+  EXPECT_TRUE(find(objects, "PersistentVolumeClaim").is_null());
+  const Json& spec = find(objects, "StatefulSet")["spec"];
+  EXPECT_EQ(spec["replicas"], 3);
+  EXPECT_EQ(spec["serviceName"], "gw-admin");
+  EXPECT_EQ(spec["volumeClaimTemplates"][0]["metadata"]["name"], "state");
+  const Json& pod = spec["template"]["spec"];
+  EXPECT_EQ(pod["containers"][0]["volumeMounts"][1]["name"], "state") << "the mount of the claim";
+  for (const Json& volume : pod["volumes"]) EXPECT_NE(volume["name"], "state");
+  EXPECT_EQ(pod["topologySpreadConstraints"].size(), 1U);
+}
+
 TEST(Manifests, AutoscalersFollowEachChange) {
   auto planner = with_names<PlannerManifest>();
   planner.targets = {{"chat", "apps/v1", "Deployment", "chat", "llm", 1, 16}};

@@ -81,6 +81,7 @@ void describe(ActiveRequest& request, const RequestInfo& info, const admission::
   request.estimate = estimate;
   request.context_needed = context_needed(info, estimate);
   request.entry.request_id = info.request_id;
+  request.entry.key_name = info.key_name;
   request.entry.model = info.model;
   request.entry.traffic_class = admission::to_string(info.traffic_class);
   request.tenant = info.tenant;

@@ -27,6 +27,7 @@ struct RequestInfo {
   std::optional<std::uint32_t> model_number;  // Dispatcher::model_number of `model`, if the caller has looked it up.
   std::string_view route;                     // Path, in memory that outlives the dispatcher; empty if there is none.
   std::uint32_t tenant = 0;                   // Index into DispatchOptions::tenants.
+  std::string key_name{};                     // Of the API key, never the key; empty if there is none.
   admission::Class traffic_class = admission::Class::kInteractive;
   std::size_t text_bytes = 0;  // Size of the text of the prompt.
   admission::TextKind text_kind = admission::TextKind::kAscii;

@@ -63,7 +63,7 @@ core::Result<std::shared_ptr<const Settings>> make_settings(GatewayOptions given
   anonymous.name = kAnonymous;
   made->anonymous = numbered.add(anonymous);
   for (ApiKey& key : options.api_keys) {
-    if (auto added = made->key_ring.add(key.key, numbers[key.tenant]); !added) {
+    if (auto added = made->key_ring.add(key.key, {numbers[key.tenant], std::move(key.name)}); !added) {
       core::Error error = added.error();
       error.where = "tenant " + options.dispatch.tenants[key.tenant].name;
       return tl::make_unexpected(std::move(error));

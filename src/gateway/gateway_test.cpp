@@ -14,7 +14,7 @@ GatewayOptions with_tenants() {
   options.anonymous = false;
   options.dispatch.tenants.resize(2);
   options.dispatch.tenants[0].name = "shop";
-  options.api_keys.push_back({"sk-shop", 0});
+  options.api_keys.push_back({"sk-shop", 0, "SHOP_KEY"});
   options.dispatch.tenants[1].name = "search";
   options.api_keys.push_back({"sk-search", 1});
   return options;
@@ -33,6 +33,8 @@ TEST(Gateway, FindsTheTenantByTheKey) {
   EXPECT_EQ(ask(gateway, chat_body(), "authorization: bearer sk-search\r\nX-Tenant: shop\r\n").status, 200);
   const auto entries = gateway.closed(2);
   EXPECT_EQ(entries[0].tenant, "shop");
+  EXPECT_EQ(entries[0].key_name, "SHOP_KEY");
+  EXPECT_EQ(entries[1].key_name, "");
   EXPECT_EQ(entries[1].tenant, "search") << "who pays is told by the key alone";
 }
 

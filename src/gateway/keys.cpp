@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <utility>
 
 #include "net/http.h"
 
@@ -25,23 +26,29 @@ KeyRing::Digest KeyRing::digest_of(std::string_view key) {
   return digest;
 }
 
-core::Result<void> KeyRing::add(std::string_view key, std::uint32_t tenant) {
+core::Result<void> KeyRing::add(std::string_view key, KeyOwner owner) {
   if (key.empty()) return core::invalid_input({}, "an API key is empty");
   const Digest digest = digest_of(key);
   const auto at = std::lower_bound(entries_.begin(), entries_.end(), digest,
                                    [](const Entry& entry, const Digest& wanted) { return entry.digest < wanted; });
   if (at != entries_.end() && at->digest == digest)
     return core::invalid_input({}, "an API key is given twice", "give each tenant keys of its own");
-  entries_.insert(at, Entry{digest, tenant});
+  entries_.insert(at, Entry{digest, std::move(owner)});
   return {};
 }
 
-std::optional<std::uint32_t> KeyRing::tenant_of(std::string_view key) const {
+const KeyOwner* KeyRing::owner_of(std::string_view key) const {
   const Digest digest = digest_of(key);
   const auto at = std::lower_bound(entries_.begin(), entries_.end(), digest,
                                    [](const Entry& entry, const Digest& wanted) { return entry.digest < wanted; });
-  if (at == entries_.end() || at->digest != digest) return std::nullopt;
-  return at->tenant;
+  if (at == entries_.end() || at->digest != digest) return nullptr;
+  return &at->owner;
+}
+
+std::optional<KeyOwner> KeyRing::owner_or(std::string_view key, std::optional<std::uint32_t> anonymous) const {
+  if (key.empty() || entries_.empty()) return anonymous ? std::optional{KeyOwner{*anonymous}} : std::nullopt;
+  const KeyOwner* owner = owner_of(key);
+  return owner != nullptr ? std::optional{*owner} : std::nullopt;
 }
 
 std::string_view bearer_key(std::string_view authorization) {

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -11,26 +12,27 @@
 
 namespace penstock::gateway {
 
+struct KeyOwner {
+  std::uint32_t tenant = 0;
+  std::string name{};  // Of the key, for the ledger; empty for requests without a key.
+};
+
 // Stores SHA-256 of each key and never the key. A presented key is hashed before the comparison, so that the time of a
 // look-up reveals nothing about the stored keys.
 class KeyRing {
  public:
   // Returns an error for an empty key and for a key of another tenant. Messages never contain the key.
-  [[nodiscard]] core::Result<void> add(std::string_view key, std::uint32_t tenant);
-  [[nodiscard]] std::optional<std::uint32_t> tenant_of(std::string_view key) const;
+  [[nodiscard]] core::Result<void> add(std::string_view key, KeyOwner owner);
+  [[nodiscard]] const KeyOwner* owner_of(std::string_view key) const;  // Null for an unknown key.
   // An unknown key is refused and not treated as anonymous. If no keys are configured, every key is accepted, because
   // OpenAI's clients always send one.
-  [[nodiscard]] std::optional<std::uint32_t> tenant_or(std::string_view key,
-                                                       std::optional<std::uint32_t> anonymous) const {
-    if (key.empty() || entries_.empty()) return anonymous;
-    return tenant_of(key);
-  }
+  [[nodiscard]] std::optional<KeyOwner> owner_or(std::string_view key, std::optional<std::uint32_t> anonymous) const;
 
  private:
   using Digest = std::array<unsigned char, 32>;
   struct Entry {
     Digest digest;
-    std::uint32_t tenant;
+    KeyOwner owner;
   };
   static Digest digest_of(std::string_view key);
   std::vector<Entry> entries_;  // Sorted by digest.

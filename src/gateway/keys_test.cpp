@@ -7,40 +7,42 @@ namespace {
 
 TEST(KeyRing, FindsTheTenantOfAKey) {
   KeyRing ring;
-  ASSERT_TRUE(ring.add("sk-one", 0));
-  ASSERT_TRUE(ring.add("sk-two", 1));
-  ASSERT_TRUE(ring.add("sk-three", 1));
-  EXPECT_EQ(ring.tenant_of("sk-one"), 0U);
-  EXPECT_EQ(ring.tenant_of("sk-two"), 1U);
-  EXPECT_EQ(ring.tenant_of("sk-three"), 1U);
+  ASSERT_TRUE(ring.add("sk-one", {0}));
+  ASSERT_TRUE(ring.add("sk-two", {1, "TWO"}));
+  ASSERT_TRUE(ring.add("sk-three", {1}));
+  EXPECT_EQ(ring.owner_of("sk-one")->tenant, 0U);
+  EXPECT_EQ(ring.owner_of("sk-two")->tenant, 1U);
+  EXPECT_EQ(ring.owner_of("sk-three")->tenant, 1U);
+  EXPECT_EQ(ring.owner_of("sk-two")->name, "TWO");
+  EXPECT_EQ(ring.owner_of("sk-three")->name, "");
 }
 
 TEST(KeyRing, RejectsOtherKeys) {
   KeyRing ring;
-  EXPECT_EQ(ring.tenant_of("sk-one"), std::nullopt);
-  ASSERT_TRUE(ring.add("sk-one", 0));
-  EXPECT_EQ(ring.tenant_of("sk-on"), std::nullopt);
-  EXPECT_EQ(ring.tenant_of("sk-one "), std::nullopt);
-  EXPECT_EQ(ring.tenant_of(""), std::nullopt);
+  EXPECT_EQ(ring.owner_of("sk-one"), nullptr);
+  ASSERT_TRUE(ring.add("sk-one", {0}));
+  EXPECT_EQ(ring.owner_of("sk-on"), nullptr);
+  EXPECT_EQ(ring.owner_of("sk-one "), nullptr);
+  EXPECT_EQ(ring.owner_of(""), nullptr);
 }
 
 TEST(KeyRing, AWrongKeyIsNotAnonymousWhereThereAreKeys) {
   KeyRing ring;
-  EXPECT_EQ(ring.tenant_or("any", 7), 7U);
-  ASSERT_TRUE(ring.add("sk-one", 0));
-  EXPECT_EQ(ring.tenant_or("sk-one", 7), 0U);
-  EXPECT_EQ(ring.tenant_or("any", 7), std::nullopt);
-  EXPECT_EQ(ring.tenant_or("", 7), 7U);
-  EXPECT_EQ(ring.tenant_or("", std::nullopt), std::nullopt);
+  EXPECT_EQ(ring.owner_or("any", 7)->tenant, 7U);
+  ASSERT_TRUE(ring.add("sk-one", {0}));
+  EXPECT_EQ(ring.owner_or("sk-one", 7)->tenant, 0U);
+  EXPECT_FALSE(ring.owner_or("any", 7));
+  EXPECT_EQ(ring.owner_or("", 7)->tenant, 7U);
+  EXPECT_FALSE(ring.owner_or("", std::nullopt));
 }
 
 TEST(KeyRing, RefusesAKeyOfTwoTenantsWithoutRepeatingIt) {
   KeyRing ring;
-  ASSERT_TRUE(ring.add("sk-secret", 0));
-  const auto again = ring.add("sk-secret", 1);
+  ASSERT_TRUE(ring.add("sk-secret", {0}));
+  const auto again = ring.add("sk-secret", {1});
   ASSERT_FALSE(again);
   EXPECT_EQ(again.error().message().find("sk-secret"), std::string::npos);
-  EXPECT_FALSE(ring.add("", 0));
+  EXPECT_FALSE(ring.add("", {0}));
 }
 
 TEST(BearerKey, IsWhatFollowsTheScheme) {

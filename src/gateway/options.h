@@ -24,6 +24,7 @@ namespace penstock::gateway {
 struct ApiKey {
   std::string key;  // Only its digest is stored.
   std::uint32_t tenant = 0;
+  std::string name{};  // In the ledger.
 };
 
 // What passes from clients to replicas, beyond what every gateway forwards.

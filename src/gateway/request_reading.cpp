@@ -19,10 +19,11 @@ namespace {
 constexpr std::string_view kField = "field";
 
 std::optional<Refusal> authenticate(const WorkerContext& context, const net::RequestHead& head, ReadRequest& read) {
-  read.tenant = context.settings->key_ring.tenant_or(bearer_key(head.field("authorization")),
-                                                     context.settings->anonymous_tenant());
-  if (!read.tenant) return unauthenticated();
-  read.info.tenant = *read.tenant;
+  auto owner = context.settings->key_ring.owner_or(bearer_key(head.field("authorization")),
+                                                   context.settings->anonymous_tenant());
+  if (!owner) return unauthenticated();
+  read.tenant = read.info.tenant = owner->tenant;
+  read.info.key_name = std::move(owner->name);
   return std::nullopt;
 }
 

@@ -145,14 +145,14 @@ RequestHandler& Worker::take_handler() {
 // A large body without a valid key, or of a tenant with a limit that is used up, is refused before it is read.
 net::BodyAdmission Worker::admit_body(const net::RequestHead& head, std::uint64_t bytes) {
   net::BodyAdmission admission;
-  const auto tenant = context_.settings->key_ring.tenant_or(bearer_key(head.field("authorization")),
-                                                            context_.settings->anonymous_tenant());
+  const auto owner = context_.settings->key_ring.owner_or(bearer_key(head.field("authorization")),
+                                                          context_.settings->anonymous_tenant());
   std::optional<Refusal> refusal;
-  if (tenant) admission.account = context_.accounts[*tenant];
+  if (owner) admission.account = context_.accounts[owner->tenant];
   if (bytes <= kLargeBytes) return admission;
-  if (!tenant)
+  if (!owner)
     refusal = unauthenticated();
-  else if (auto early = context_.dispatcher.early_refusal(*tenant, net::Loop::read_clock()))
+  else if (auto early = context_.dispatcher.early_refusal(owner->tenant, net::Loop::read_clock()))
     refusal = make_refusal(*std::move(early));
   if (!refusal) return admission;
   context_.refusal_counts.count(*refusal);
@@ -202,9 +202,9 @@ void Worker::on_request(net::Exchange& exchange) {
 
 void Worker::answer_models(net::Exchange& exchange, std::optional<std::string_view> name) {
   const std::string_view key = bearer_key(exchange.head().field("authorization"));
-  const auto number = context_.settings->key_ring.tenant_or(key, context_.settings->anonymous_tenant());
-  if (!number) return refuse_at_once(exchange, unauthenticated());
-  const dispatch::Tenant& tenant = context_.settings->options.dispatch.tenants[*number];
+  const auto owner = context_.settings->key_ring.owner_or(key, context_.settings->anonymous_tenant());
+  if (!owner) return refuse_at_once(exchange, unauthenticated());
+  const dispatch::Tenant& tenant = context_.settings->options.dispatch.tenants[owner->tenant];
   std::string entries;
   for (const dispatch::ModelListing& model : context_.dispatcher.models()) {
     if (!dispatch::may_use(tenant, model.name) || (name && model.name != *name)) continue;

@@ -27,7 +27,9 @@ enum class Outcome : std::uint8_t {
 // and computed ones, and reserved tokens into delivered and refunded ones.
 struct Entry {
   std::uint64_t id = 0;  // Ascending within one ledger.
-  std::string request_id, tenant, key_name, model, traffic_class, replica;
+  std::string request_id, tenant;
+  std::string key_name;  // Name of the API key in the configuration; empty without a key. Never the key.
+  std::string model, traffic_class, replica;
   std::int64_t opened_unix_ms = 0, closed_unix_ms = 0;
   std::uint64_t reserved_tokens = 0;  // Estimate of prompt and output that was taken from the budget.
   std::uint64_t prompt_tokens = 0, cached_tokens = 0, output_tokens = 0;

@@ -112,6 +112,14 @@ constexpr FamilyWriter kTokenCosts{"kind", [](const F& f, Samples& s) {
                                        if (usd) s.add(*usd, {{"kind", kind}});
                                    }};
 
+// With several deployments each series has the label `model` already, and all requests are for that model.
+constexpr FamilyWriter kTenantCosts{"tenant, model", [](const F& f, Samples& s) {
+                                      for (const TenantGpuCostTotal& each : f.from.tenants)
+                                        f.from.model.empty()
+                                            ? s.add(each.usd, {{"tenant", each.tenant}, {"model", each.model}})
+                                            : s.add(each.usd, {{"tenant", each.tenant}});
+                                    }};
+
 template <auto kTime>
 constexpr FamilyWriter kTicks{"",
                               [](const F& f, Samples& s) {
@@ -376,6 +384,9 @@ constexpr auto kFamilies = std::to_array<Family>({
      "GPU cost of 1M prompt and of 1M output tokens, at the fleet and the token rates of the last minute (USD)",
      kTokenCosts, Needs::kFleet},
     {"penstock_gpu_cost_usd_total", "GPU cost so far: GPU time times the configured price (USD)", kPools<&P::cost>},
+    {"penstock_tenant_gpu_cost_usd_total",
+     "Part of the GPU cost that the tokens of a tenant for a model bear (USD); idle time is divided among them",
+     kTenantCosts},
 });
 
 constexpr std::array kTickBounds{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0};

@@ -46,6 +46,12 @@ struct PodScaling {
   std::vector<std::pair<std::string, double>> start_up_s{};  // Statistic and value; empty: nothing is learned yet.
 };
 
+// GPU cost that the tokens of a tenant for a model bear.
+struct TenantGpuCostTotal {
+  std::string tenant, model;
+  double usd = 0.0;
+};
+
 // A pool as llm-d's workload-variant-autoscaler (WVA) names it.
 struct Variant {
   std::string pool, name, in_namespace, accelerator;
@@ -87,6 +93,7 @@ struct PlannerMetrics {
   std::optional<double> gpu_hours{};  // Of a policy that never decides; otherwise `totals` has them.
   std::vector<ScalingCount> scaling{};
   std::vector<RoleSwitchCount> role_switches{};  // Both directions; empty in a replay, and where no role changes.
+  std::vector<TenantGpuCostTotal> tenants{};     // Empty in a replay.
   std::vector<PodScaling> pods{};
   std::vector<Variant> variants{};    // Empty: there are no series of WVA.
   std::optional<DataSources> data{};  // Empty in a replay.

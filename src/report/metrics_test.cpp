@@ -113,6 +113,21 @@ TEST(Metrics, TokensBearTheCostOfTheFleet) {
   EXPECT_EQ(scene.text().find("penstock_gpu_cost_per_million_tokens_usd{kind=\"output\"}"), std::string::npos);
 }
 
+TEST(Metrics, TenantsHaveTheirPartOfTheGpuCost) {
+  const Scene scene;
+  PlannerMetrics metrics = scene.metrics();
+  metrics.tenants = {{"shop", "llama", 1.5}, {"shop", "qwen", 0.25}};
+  const std::string text = to_prometheus_text(metrics);
+  for (const char* line : {"penstock_tenant_gpu_cost_usd_total{tenant=\"shop\",model=\"llama\"} 1.5",
+                           "penstock_tenant_gpu_cost_usd_total{tenant=\"shop\",model=\"qwen\"} 0.25"})
+    EXPECT_TRUE(has_line(text, line)) << line << "\n" << text;
+  // The label of a deployment is not written twice.
+  metrics.model = "llama";
+  metrics.tenants = {{"shop", "llama", 1.5}};
+  EXPECT_TRUE(
+      has_line(to_prometheus_text(metrics), "penstock_tenant_gpu_cost_usd_total{model=\"llama\",tenant=\"shop\"} 1.5"));
+}
+
 TEST(Metrics, AnUncalibratedEngineModelIsMarked) {
   Scene scene;
   EXPECT_TRUE(has_line(scene.text(), "penstock_engine_model_uncalibrated{pool=\"default\"} 0"));

@@ -14,9 +14,9 @@ class Figures(LiveTest):
     def test_gpu_costs_of_tokens_are_listed_by_tenant_and_within_the_slo(self):
         page = self.show()
         rows = page.run("[...document.querySelectorAll('#token-costs tbody tr')].map(row => [...row.cells].map(c => c.innerText.trim()))")
-        self.assertEqual(rows, [["shop", "30.0M", "3.75M", "90.0\u00a0%", "6.41", "0.064", "1.20", "0.071", "1.33"],
-                                ["research", "10.0M", "1.25M", "50.0\u00a0%", "2.14", "0.064", "1.20", "0.13", "2.39"],
-                                ["all", "40.0M", "5.00M", "90.0\u00a0%", "8.55", "0.064", "1.20", "0.071", "1.33"]])
+        self.assertEqual(rows, [["shop", "penstock-sim", "30.0M", "3.75M", "90.0\u00a0%", "6.41", "0.064", "1.20", "0.071", "1.33"],
+                                ["research", "penstock-sim", "10.0M", "1.25M", "50.0\u00a0%", "2.14", "0.064", "1.20", "0.13", "2.39"],
+                                ["all", DASH, "40.0M", "5.00M", "90.0\u00a0%", "8.55", "0.064", "1.20", "0.071", "1.33"]])
         self.assertEqual(page.text("#token-cost-hint"), "USD, last 40\u00a0min")
         state = later(self.server.state)
         state["gpu_cost"]["all"].update(gpu_cost=None, gpu_usd_per_1m_tokens={})

@@ -96,8 +96,8 @@ def state_of(pools, decisions, now_s=2400.0):
             "diagnosis": {"cause": "queue", "text": "TTFT is bad in pool default for traffic class batch, in the engine queue: too many requests per replica "
                                                      "(ttft_p95 2904 ms, queued 31 requests); adds replicas"},
             "gpu_cost": {"for_s": now_s, "all": gpu_cost(1, 40_000_000, 5_000_000),
-                         "tenants": [{"tenant": "shop", **gpu_cost(0.75, 30_000_000, 3_750_000)},
-                                     {"tenant": "research", **gpu_cost(0.25, 10_000_000, 1_250_000, 0.5)}]},
+                         "tenants": [{"tenant": "shop", "model": "penstock-sim", **gpu_cost(0.75, 30_000_000, 3_750_000)},
+                                     {"tenant": "research", "model": "penstock-sim", **gpu_cost(0.25, 10_000_000, 1_250_000, 0.5)}]},
             "scaling": [{"pool": "default", "from": 5, "to": 6, "began_s": now_s - 12, "settled_s": None, "completed": 140,
                          "failed": 0, "truncated": 0, "timed_out": 0, "cancelled": 2},
                         {"pool": "default", "from": 4, "to": 5, "began_s": now_s - 300, "settled_s": now_s - 286,

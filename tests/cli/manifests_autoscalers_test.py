@@ -95,6 +95,13 @@ class Autoscalers(CliTest):
         self.assert_numbers(mail, "threshold: 500", "- type: Percent\nvalue: 50\nperiodSeconds: 30")
         self.assertNotIn("8000", mail)
 
+    def test_pools_of_the_same_name_in_other_namespaces_are_not_added(self):
+        for kind in ("keda", "hpa"):
+            text = self.manifests(*TARGET, "--namespace", "llm", "--prometheus-rule", kind=kind)
+            self.assertIn(r'tokens_out_total{pool=\"chat\",namespace=~\"llm|\"}', text)
+            text = self.manifests(*TARGET, "--namespace", "llm", "--planner-namespace", "monitoring", "--prometheus-rule", kind=kind)
+            self.assertIn(r'tokens_out_total{pool=\"chat\",namespace=~\"monitoring|\"}', text)
+
     def test_what_is_not_given_is_left_to_kubernetes(self):
         self.assertNotIn("behavior", self.manifests(*TARGET))
         self.assertNotIn("behavior", self.manifests(*TARGET, kind="hpa"))
@@ -114,6 +121,7 @@ class Autoscalers(CliTest):
                             (("--autoscaler", "keda", *TARGET, "--scale-up-window", "2h"), "--scale-up-window: '2h' must be whole seconds"),
                             (("--autoscaler", "keda", *TARGET, "--polling-interval", "500ms"), "--polling-interval"),
                             (("--autoscaler", "hpa", *TARGET, "--cooldown", "60s"), "--cooldown: is of --autoscaler keda"),
+                            (("--autoscaler", "hpa", *TARGET, "--planner-namespace", "a.b"), "--planner-namespace"),
                             (("--autoscaler", "hpa", *TARGET, "--image", "x"), "--image: is not a flag of `penstock manifests autoscalers`")):
             self.assert_refused("manifests", "autoscalers", "g.yaml", *flags, says=says)
         self.assert_refused("manifests", "planner", "g.yaml", *TARGET, says="--target: is not a flag of `penstock manifests planner`")

@@ -80,6 +80,15 @@ class Manifests(CliTest):
         self.assertNotIn("PersistentVolumeClaim", text)
         self.assertIn("\nkind: PersistentVolumeClaim\n", self.manifests("gateway", ledger))
 
+    def test_each_of_several_gateways_can_keep_its_ledger(self):
+        text = self.manifests("gateway", "gateway: {ledger: /var/lib/penstock/usage.sqlite}\n", "--replicas", "2", "--ledger-claims")
+        self.assertNotIn("ends with the pod", text)
+        self.assertIn("\nkind: StatefulSet\n", text)
+        self.assertIn("  volumeClaimTemplates:\n", text)
+        self.write("g.yaml", "gateway: {listen: :8000}\n")
+        self.assert_refused("manifests", "gateway", "g.yaml", "--ledger-claims", says="--ledger-claims: needs gateway.ledger")
+        self.assert_refused("manifests", "planner", "g.yaml", "--ledger-claims", says="--ledger-claims: is not a flag of")
+
     def test_a_planner_of_named_gateways(self):
         text = self.manifests("planner", PLANNER, "--gateway", "a.llm.svc:8081,b.llm.svc:8081")
         self.assertIn('- "a.llm.svc:8081,b.llm.svc:8081"\n', text)

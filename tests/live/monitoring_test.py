@@ -128,7 +128,7 @@ class MonitoringTest(unittest.TestCase):
 
     def test_the_metrics_of_pods_for_an_hpa_have_namespace_and_pod(self):
         """The PrometheusRule of docs/examples/token-rates.yaml, as promtool evaluates it."""
-        done = subprocess.run([PROGRAM, "manifests", "autoscalers", str(ROOT / "docs/examples/token-rates.yaml"), "--namespace", "llm", "--autoscaler", "hpa",
+        done = subprocess.run([PROGRAM, "manifests", "autoscalers", str(ROOT / "docs/examples/token-rates.yaml"), "--namespace", "llm", "--planner-namespace", "monitoring", "--autoscaler", "hpa",
                                "--target", "token-out-rate=8000", "--target", "kv-utilization=0.75", "--prometheus-rule"],
                               capture_output=True, text=True, check=True)
         with tempfile.TemporaryDirectory() as folder:
@@ -137,12 +137,14 @@ class MonitoringTest(unittest.TestCase):
                 file.write(re.sub("(?m)^  ", "", done.stdout.split("\nspec:\n")[-1]))
             labels = 'model_name="llama",pool="llm-batch",namespace="monitoring",pod="penstock-planner-0"'
             replica = [f'{{{labels},replica="llm-batch-{number}"}}' for number in (0, 1)]
+            elsewhere = replica[1].replace('namespace="monitoring"', 'namespace="staging"').replace("llama", "other")
             named = ['{namespace="llm",pod="llm-batch-%d",pool="llm-batch"}' % number for number in (0, 1)]
             with open(test, "w") as file:
                 json.dump({"rule_files": [path], "evaluation_interval": "15s", "tests": [{
                     "interval": "15s",
                     "input_series": [{"series": f"tokens_out_total{replica[0]}", "values": "0+120000x20"},
                                      {"series": f"tokens_out_total{replica[1]}", "values": "0+15000x20"},
+                                     {"series": f"tokens_out_total{elsewhere}", "values": "0+99000x20"},
                                      {"series": f"kv_cache_bytes_used{replica[0]}", "values": "3x20"},
                                      {"series": f"kv_cache_bytes_capacity{replica[0]}", "values": "4x20"}],
                     "promql_expr_test": [
@@ -150,10 +152,37 @@ class MonitoringTest(unittest.TestCase):
                          "exp_samples": [{"labels": f"llm_token_out_rate{named[0]}", "value": 8000}, {"labels": f"llm_token_out_rate{named[1]}", "value": 1000}]},
                         {"expr": "llm_kv_utilization", "eval_time": "4m", "exp_samples": [{"labels": f"llm_kv_utilization{named[0]}", "value": 0.75}]},
                         {"expr": "llm:token_out_rate:1m", "eval_time": "4m",
-                         "exp_samples": [{"labels": 'llm:token_out_rate:1m{model_name="llama",pool="llm-batch"}', "value": 9000}]}]}]}, file)
+                         "exp_samples": [{"labels": 'llm:token_out_rate:1m{model_name="%s",pool="llm-batch"}' % model, "value": value}
+                                         for model, value in (("llama", 9000), ("other", 6600))]}]}]}, file)
             for words in (("check", "rules", path), ("test", "rules", test)):
                 done = promtool(*words)
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_the_queries_of_the_gpu_bill_are_right_over_restarts(self):
+        """Two planners count the same cost, then both restart, one as another pod. A third one is of another namespace."""
+        page = (ROOT / "docs/explain-the-gpu-bill.md").read_text()
+        by_tenant, by_pool = re.findall(r"(?ms)^```promql\n(.*?)^```", page)
+        def of(name, labels, pod, namespace="llm"):
+            return f'{name}{{{labels},namespace="{namespace}",pod="{pod}"}}'
+        # 1 USD an hour of shop and 2 of lab, from the start of the series.
+        series, day = [], 24 * 60
+        for tenant, rate in (("shop", 1 / 60), ("lab", 2 / 60)):
+            labels, name = f'tenant="{tenant}",model="m"', "penstock_tenant_gpu_cost_usd_total"
+            series += [(of(name, labels, "planner-a"), f"0+{rate}x{day} _x{day}"),
+                       (of(name, labels, "planner-b"), f"0+{rate}x{day} 0+{rate}x{day}"),
+                       (of(name, labels, "planner-c"), f"_x{day} 0+{rate}x{day}")]
+        series.append((of("penstock_tenant_gpu_cost_usd_total", 'tenant="shop",model="m"', "planner-d", "other"), f"0+{10 / 60}x{2 * day}"))
+        series += [(of("penstock_gpu_cost_usd_total", 'pool="chat"', pod), f"0+0.05x{day} 0+0.05x{day}") for pod in ("planner-a", "planner-b")]
+        queries = [(by_tenant, [{"labels": '{tenant="shop",model="m"}', "value": 528}, {"labels": '{tenant="lab",model="m"}', "value": 96}]),
+                   (by_pool, [{"labels": '{pool="chat"}', "value": 144}])]
+        with tempfile.TemporaryDirectory() as folder:
+            test = os.path.join(folder, "test.yaml")
+            with open(test, "w") as file:
+                json.dump({"rule_files": [], "evaluation_interval": "1m", "tests": [{
+                    "interval": "1m", "input_series": [{"series": name, "values": values} for name, values in series],
+                    "promql_expr_test": [{"expr": f"round({query}, 2)", "eval_time": "49h", "exp_samples": samples} for query, samples in queries]}]}, file)
+            done = promtool("test", "rules", test)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
     def test_alerts_fire_on_faults_and_on_nothing_else(self):
         self.assertEqual({alert for case in CASES for alert in case[1]}, {name for name in rules() if name.startswith("Penstock")},

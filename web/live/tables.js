@@ -201,6 +201,7 @@ const TENANT_COLUMNS = [
 const costColumn = (title, key, hint) => [title, row => usd(record(row.gpu_usd_per_1m_tokens)[key]), {title: hint}];
 const COST_COLUMNS = [
   ['tenant', row => row.tenant === undefined ? 'all' : named(row.tenant)],
+  ['model', row => named(row.model), {left: true}],
   ['prompt tokens', row => amount(row.prompt_tokens), {title: 'of completed requests'}],
   ['output tokens', row => amount(row.output_tokens), {title: 'of completed requests'}],
   ['within SLO', row => {
@@ -255,7 +256,7 @@ function showTables(state) {
   tables.tenants.setEmptyText(state.gateway ? 'The gateway has served no requests yet.' : 'No data from a gateway.');
   tables.tenants.show(tenantRows(state), row => clip(row.name, 400) + '/' + clip(row.usage.model, 400));
   setText(byId('token-cost-hint'), costHint(state));
-  tables.cost.show(costRows(state), row => row.tenant === undefined ? 'all' : '/' + clip(row.tenant, 400));
+  tables.cost.show(costRows(state), row => row.tenant === undefined ? 'all' : '/' + clip(row.tenant, 400) + '/' + clip(row.model, 400));
   tables.scaling.show(list(state.scaling).map(record), row => clip(row.pool, 400) + '/' + row.began_s);
   showGateway(state);
   showEvents(state);
