@@ -13,8 +13,8 @@ namespace penstock::planner {
 
 // Every past minute is compared with the two minutes that followed it after the lag. Minutes at a similar level and a
 // similar load count most: a pause of pulsing traffic is followed by many times its load, and a pulse is not; a service
-// that grew from one request to ten in some minutes does not grow from ten to a hundred. Until there is a history of its
-// own, multiples that were measured on public traces stand for it.
+// that grew from one request to ten in some minutes does not grow from ten to a hundred. Until there is a history of
+// its own, multiples that were measured on public traces stand for it.
 class Futures {
  public:
   static constexpr std::size_t kCount = 16;
