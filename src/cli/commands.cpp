@@ -48,7 +48,7 @@ std::string help() {
          "Try: penstock up\n"
          "     penstock replay TRACE --policy all --frontier 1..8 --html report.html\n\n"
          "Exit codes: 0 success, 1 system error (for example a full disk), 2 invalid input, 3 an expectation was not "
-         "met, 130 Ctrl-C.\n";
+         "met,\n130 Ctrl-C. up, gateway, plan and engine exit with 0 after Ctrl-C.\n";
 }
 
 // A line for each command, for the completion of shells.

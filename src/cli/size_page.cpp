@@ -146,11 +146,14 @@ std::string why_best(const SizingRequest& request, const SizingAdvice& advice) {
       return "No part of a GPU holds the model and the KV cache of a batch of requests within the SLO.";
     case SizingReason::kIsolation:
       return "Only MPS would serve the load on a part of a GPU, and it does not isolate engines from each other.";
-    case SizingReason::kNothingServes:
-      return fmt::format(
-          "Nothing up to the GPUs of one node serves {}: lower the precision, relax the SLO or choose a "
-          "GPU with more memory.",
-          report::printable(request.engine.model->name));
+    case SizingReason::kNothingServes: {
+      const bool slow = std::any_of(advice.choices.begin(), advice.choices.end(),
+                                    [](const SizingChoice& choice) { return choice.verdict == Verdict::kMissesSlo; });
+      return fmt::format("Nothing up to the GPUs of one node serves {}: {}.",
+                         report::printable(request.engine.model->name),
+                         slow ? "relax the SLO, lower the precision or choose a faster GPU"
+                              : "lower the precision or choose a GPU with more memory");
+    }
   }
   return {};
 }

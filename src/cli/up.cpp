@@ -219,7 +219,7 @@ class Supervisor {
       return loop_.stop();
     }
     code_ = code;
-    print_status("ending: load, engines, gateway");
+    print_status("ending: load, planner with its engines, gateway");
     has_load() ? end_next() : read_summary();
   }
 

@@ -13,6 +13,7 @@
 #include "configuration/traces.h"
 #include "report/format.h"
 #include "report/grid.h"
+#include "report/write_file.h"
 #include "workload/statistics.h"
 
 namespace penstock::cli {
@@ -38,11 +39,10 @@ Usage workload_usage(const options::Table& table) {
   usage.operand = "TRACE";
   usage.many_operands = true;
   usage.flags = flags_of(table);
-  usage.flags.push_back({"Output", "--json", {}, "print JSON instead of a table", {}});
   usage.notes =
       "Examples:\n"
       "  penstock workload conversation.jsonl.xz\n"
-      "  penstock workload azure.csv --from 1h --to 2h --rate-scale 4 --json\n";
+      "  penstock workload azure.csv --from 1h --to 2h --rate-scale 4 --json -\n";
   return usage;
 }
 
@@ -129,7 +129,7 @@ Json document(const Described& d) {
           {"skipped", d.report.skipped}};
 }
 
-std::string json(const std::vector<Described>& all) {
+std::string json_of(const std::vector<Described>& all) {
   Json list = Json::array();
   for (const Described& described : all) list.push_back(document(described));
   // A file name may contain bytes that are not valid in JSON.
@@ -142,9 +142,14 @@ std::string json(const std::vector<Described>& all) {
 int show_workload(const Arguments& arguments) {
   configuration::TraceOptions options;
   std::uint64_t seed = 1;
+  std::string json;
   options::Table rows;
   configuration::add_traces(rows, options);
   configuration::add_seed(rows, seed);
+  rows.group("Output");
+  rows.add({"", "--json", "write the figures to this file; - is standard output, and the table goes to standard error"},
+           options::text(json))
+      .placeholder("FILE");
   const auto parsed = parse_arguments(workload_usage(rows), arguments);
   if (!parsed) return parsed.error();
   if (const auto read = read_flags(rows, *parsed); !read) return read.error();
@@ -164,7 +169,10 @@ int show_workload(const Arguments& arguments) {
     if (!together) return report_input_error(together.error());
     all.push_back({"together", "together", "", {}, workload::describe(*together)});
   }
-  return print(parsed->has("--json") ? json(all) : table(all));
+  core::Result<void> written;
+  if (!json.empty()) written = report::write_file(json, json_of(all));
+  const int printed = print_page(table(all), {json});
+  return std::max(printed, report_failure(written));
 }
 
 }  // namespace penstock::cli

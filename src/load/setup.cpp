@@ -31,7 +31,7 @@ struct TenantSpec {
   double share = 1.0;
 };
 
-// Parses NAME=KEY:SHARE. A key may contain colons, a share does not.
+// Parses NAME=KEY:SHARE. A key may contain colons, a share does not. What is a number after the last colon is a share.
 core::Result<TenantSpec> parse_tenant(std::string_view text) {
   const std::size_t equals = text.find('=');
   if (equals == std::string_view::npos || equals == 0)
@@ -40,9 +40,14 @@ core::Result<TenantSpec> parse_tenant(std::string_view text) {
   tenant.sender.name = text.substr(0, equals);
   std::string key{text.substr(equals + 1)};
   if (const std::size_t colon = key.rfind(':'); colon != std::string::npos) {
-    if (const auto share = options::parse_share(key.substr(colon + 1)); share && *share > 0.0) {
+    const std::string last = key.substr(colon + 1);
+    if (const auto share = options::parse_share(last); share && *share > 0.0) {
       tenant.share = *share;
       key.resize(colon);
+    } else if (options::parse_number(last, -1e18, 1e18)) {
+      return core::invalid_input(
+          {}, "has the share " + last + ", which must be above 0 and at most 1",
+          "write 70%, for example; after a key that ends with a colon and a number, write :100%");
     }
   }
   auto word = options::parse_word(key, options::kApiKeyBytesMax);

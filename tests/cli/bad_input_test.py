@@ -39,14 +39,14 @@ class BadTraces(CliTest):
         foreign = "Request Time;Prompt Tok;Completion Tok\n18/11/2026 09:00:00;100;20\n18/11/2026 09:00:05;90;30\n"
         message = self.assert_trace_refused("foreign.csv", foreign, "foreign.csv:1: unknown columns")
         options = shlex.split(message[message.index("--columns"):])
-        read = self.run_program("workload", "foreign.csv", *options, "--json")
+        read = self.run_program("workload", "foreign.csv", *options, "--json", "-")
         self.assertEqual(json.loads(read.stdout)["workloads"][0]["span_s"], 5)
 
     def test_times_in_doubt_name_the_option_that_confirms_the_guess(self):
         doubtful = "timestamp,input_tokens,output_tokens\n0,100,20\n250,90,30\n"
         message = self.assert_trace_refused("doubtful.csv", doubtful, "the guess is ms")
         options = message[message.index("--time-format"):].split(",")[0].split()
-        read = self.run_program("workload", "doubtful.csv", *options, "--json")
+        read = self.run_program("workload", "doubtful.csv", *options, "--json", "-")
         self.assertEqual(json.loads(read.stdout)["workloads"][0]["span_s"], 0.25)
 
     def test_times_that_go_back(self):

@@ -225,13 +225,13 @@ class Workload(CliTest):
 
     def test_json_and_several_traces(self):
         self.write("a.jsonl", mooncake(requests=10))
-        done = self.run_program("workload", "a.jsonl", "built-in", "--json")
+        done = self.run_program("workload", "a.jsonl", "built-in", "--json", "-")
         first, built_in, together = json.loads(done.stdout)["workloads"]
         self.assertEqual((first["name"], first["requests"], built_in["format"]), ("a.jsonl", 10, "built-in"))
         self.assertEqual(together["requests"], 10 + built_in["requests"])
 
     def test_a_trace_may_be_standard_input(self):
-        done = self.run_program("workload", "-", "--json", given=mooncake(requests=10))
+        done = self.run_program("workload", "-", "--json", "-", given=mooncake(requests=10))
         self.assertEqual(json.loads(done.stdout)["workloads"][0]["requests"], 10)
         refused = self.run_program("workload", "-", code=2, given="")
         self.assertIn("penstock: -: ", refused.stderr)
@@ -242,7 +242,7 @@ class Workload(CliTest):
             self.assertRegex(done.stdout, rf"(?m)^{rate} +–$")
         two = self.run_program("workload", self.write("two.jsonl", mooncake(requests=2, gap_ms=1000)))
         self.assertRegex(two.stdout, r"(?m)^requests per second +2\.00$")
-        done = self.run_program("workload", "one.jsonl", "--json")
+        done = self.run_program("workload", "one.jsonl", "--json", "-")
         self.assertIsNone(json.loads(done.stdout)["workloads"][0]["requests_per_s"])
 
     def test_skipped_rows_are_shown(self):

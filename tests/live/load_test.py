@@ -237,6 +237,7 @@ class BadInput(LoadTest):
                             ((url, "--rate", 1, "--expect", "tft_p95=2s"), "did you mean ttft_p95?"),
                             ((url, "--rate", 1, "--expect", "ttft_p95"), "--expect"),
                             ((url, "--rate", 1, "--tenant", "acme"), "--tenant: must be NAME=KEY"),
+                            ((url, "--rate", 1, "--tenant", "acme=sk-1:2"), "--tenant: has the share 2, which must be"),
                             ((url, "--rate", 1, "--api-key", "a\r\nb"), "--api-key: must be"),
                             ((url, "--rate", 1, "--arrivals", "now"), "--arrivals: must be poisson"),
                             ((url, "--rate", 1, "--timeout", "0"), "--timeout: must be longer than 0"),

@@ -49,10 +49,10 @@ class Recording(unittest.TestCase):
         self.assertEqual(len({tuple(row["hash_ids"]) for row in rows}), 1)
         self.assertNotIn("secret", text)
 
-        recorded = self.run_program("workload", self.trace, "--json")
+        recorded = self.run_program("workload", self.trace, "--json", "-")
         self.assertEqual((recorded["format"], recorded["requests"]), ("recorded", 3))
         self.assertGreater(recorded["prefix_reuse"], 0.5)
-        ledger = self.run_program("workload", self.ledger, "--json")
+        ledger = self.run_program("workload", self.ledger, "--json", "-")
         self.assertEqual((ledger["format"], ledger["requests"]), ("ledger", 3))
         for lengths in ("input_tokens", "output_tokens"):
             self.assertEqual(ledger[lengths], recorded[lengths])
@@ -60,7 +60,7 @@ class Recording(unittest.TestCase):
     def test_continues_in_the_same_file(self):
         self.record()
         self.record()
-        self.assertEqual(self.run_program("workload", self.trace, "--json")["requests"], 6)
+        self.assertEqual(self.run_program("workload", self.trace, "--json", "-")["requests"], 6)
 
 
 if __name__ == "__main__":
