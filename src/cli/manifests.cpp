@@ -422,9 +422,8 @@ std::string autoscalers_text(const ManifestOptions& flags, const configuration::
   std::string text = kDrainNote;
   if (!is_keda)
     text +=
-        "# The metrics of pods are recorded by --prometheus-rule, and served by an adapter, such as "
-        "prometheus-adapter\n"
-        "# with its default rules.\n";
+        "# The metrics of pods are recorded by --prometheus-rule, and served by prometheus-adapter with the rules of\n"
+        "# docs/examples/prometheus-adapter.yaml.\n";
   text += deployment::to_yaml(objects);
   const std::vector<deployment::LoadAutoscaler> recorded = is_keda ? std::vector<deployment::LoadAutoscaler>{} : all;
   if (flags.prometheus_rule) text += "---\n" + deployment::token_rule_of(flags.name, flags.in_namespace, recorded);

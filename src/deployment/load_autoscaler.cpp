@@ -92,7 +92,7 @@ std::vector<std::string_view> load_metric_names() {
 }
 
 std::string load_query(LoadMetric metric, const LoadSeries& series) {
-  return fmt::format("sum({})", replica_query(metric, series));
+  return fmt::format("sum(max by (replica) ({}))", replica_query(metric, series));
 }
 
 Json scaled_object_of(const LoadAutoscaler& autoscaler) {

@@ -46,7 +46,8 @@ struct LoadAutoscaler {
   ScalingRules up, down;
 };
 
-// The query of a trigger: the sum over the replicas of a pool.
+// The query of a trigger: the sum over the replicas of a pool, each once. Several planners export the same replicas,
+// and so do for a moment the former and the new pod of one planner.
 [[nodiscard]] std::string load_query(LoadMetric metric, const LoadSeries& series);
 [[nodiscard]] nlohmann::ordered_json scaled_object_of(const LoadAutoscaler& autoscaler);
 // An HPA whose metrics are those of its pods (custom.metrics.k8s.io).

@@ -18,11 +18,13 @@ LoadAutoscaler two_targets() {
 TEST(LoadAutoscaler, AQueryAddsUpTheReplicasOfThePool) {
   const LoadSeries series{"chat", "llm", 30};
   const std::string labels = R"({pool="chat",namespace=~"llm|"})";
-  EXPECT_EQ(load_query(LoadMetric::kTokenInRate, series), "sum(rate(tokens_in_total" + labels + "[30s]))");
-  EXPECT_EQ(load_query(LoadMetric::kTokenOutRate, series), "sum(rate(tokens_out_total" + labels + "[30s]))");
-  EXPECT_EQ(load_query(LoadMetric::kQueueDepth, series), "sum(llm_queue_depth" + labels + ")");
+  EXPECT_EQ(load_query(LoadMetric::kTokenInRate, series),
+            "sum(max by (replica) (rate(tokens_in_total" + labels + "[30s])))");
+  EXPECT_EQ(load_query(LoadMetric::kTokenOutRate, series),
+            "sum(max by (replica) (rate(tokens_out_total" + labels + "[30s])))");
+  EXPECT_EQ(load_query(LoadMetric::kQueueDepth, series), "sum(max by (replica) (llm_queue_depth" + labels + "))");
   EXPECT_EQ(load_query(LoadMetric::kKvUtilization, series),
-            "sum(kv_cache_bytes_used" + labels + " / kv_cache_bytes_capacity" + labels + ")")
+            "sum(max by (replica) (kv_cache_bytes_used" + labels + " / kv_cache_bytes_capacity" + labels + "))")
       << "a mean over the replicas after KEDA's division";
 }
 
@@ -54,6 +56,7 @@ TEST(LoadAutoscaler, BothAutoscalersHaveTheSameTargetsAndRules) {
   EXPECT_EQ(keda["pollingInterval"], 10);
   EXPECT_EQ(keda["cooldownPeriod"], 120);
   EXPECT_EQ(keda["triggers"][1]["metadata"]["threshold"], "0.75");
+  EXPECT_EQ(keda["triggers"][1]["metadata"]["ignoreNullValues"], "false") << "what is missing is not zero";
   EXPECT_EQ(hpa["metrics"][1]["pods"]["target"]["averageValue"], "0.75");
   EXPECT_EQ(keda["triggers"][2]["metadata"]["threshold"], "1000000");
   EXPECT_EQ(hpa["metrics"][2]["pods"]["target"]["averageValue"], "1000000");

@@ -54,12 +54,15 @@ Json spec_of(const ScaledObject& object) {
                         {"metricType", "AverageValue"},
                         {"metadata", {{"scalerAddress", object.scaler}, {"pool", object.target.pool}}}});
   for (const PrometheusTrigger& trigger : object.triggers)
-    triggers.push_back(
-        {{"type", "prometheus"},
-         {"name", trigger.name},
-         {"metricType", "AverageValue"},
-         {"metadata",
-          {{"serverAddress", trigger.server}, {"query", trigger.query}, {"threshold", trigger.threshold}}}});
+    triggers.push_back({{"type", "prometheus"},
+                        {"name", trigger.name},
+                        {"metricType", "AverageValue"},
+                        {"metadata",
+                         // By default KEDA takes an empty result for 0, and would scale down when the metrics are gone.
+                         {{"serverAddress", trigger.server},
+                          {"query", trigger.query},
+                          {"threshold", trigger.threshold},
+                          {"ignoreNullValues", "false"}}}});
   Json spec{{"scaleTargetRef", reference_of(object.target)},
             {"minReplicaCount", object.target.replicas_min},
             {"maxReplicaCount", object.target.replicas_max},

@@ -88,6 +88,15 @@ class Autoscalers(CliTest):
         for name in series:
             self.assertIn(f'"{name.removesuffix("_bucket")}"', exposed)
 
+    def test_the_values_of_prometheus_adapter_have_each_metric_of_an_hpa(self):
+        every = ("token-in-rate=1", "token-out-rate=1", "kv-utilization=1", "queue-depth=1")
+        text = self.manifests(*(word for target in every for word in ("--target", target)), "--prometheus-rule", kind="hpa")
+        metrics = set(re.findall(r"metric:\n +name: (\S+)", text))
+        self.assertEqual(len(metrics), len(every))
+        self.assertEqual(metrics, set(re.findall(r"- record: (\w+)\n", text)))
+        rule = re.search(r'__name__=~"([^"]+)"', (ROOT / "docs/examples/prometheus-adapter.yaml").read_text())[1]
+        self.assertEqual(metrics, set(rule.split("|")))
+
     def test_a_value_of_one_pool_replaces_that_of_all(self):
         text = self.manifests(*TARGET, "--target", "mail:token-out-rate=500", "--scale-up", "4/1m", "--scale-up", "mail:50%/30s")
         mail, chat = text.split("\n---\n")

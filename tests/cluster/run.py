@@ -29,8 +29,9 @@ import time
 import unittest
 
 import dynamo_planner
+import prometheus_adapter
 from cluster_testing import PORT_BASE, RUN, SKIPPED, TESTBED, definition_modules, keda_is_built, script, why_skipped
-from real_clients import python_with
+from real_clients import prometheus_folder, python_with
 from scaler_client import GRPC
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -270,6 +271,12 @@ def install_clients():
         print(f"SKIPPED: tests with definitions of others: {done.stderr.strip().splitlines()[-1:]}", flush=True)
     if cause := dynamo_planner.install():
         print(f"SKIPPED: the comparison with Dynamo's planner: {cause}", flush=True)
+    if cause := prometheus_adapter.install():
+        print(f"SKIPPED: the HPA on token rates: {cause}", flush=True)
+    try:
+        prometheus_folder()
+    except SystemExit as error:
+        print(f"SKIPPED: autoscalers on token rates: {error}", flush=True)
     try:
         python_with(GRPC)
     except SystemExit as error:

@@ -137,7 +137,7 @@ class MonitoringTest(unittest.TestCase):
                 file.write(re.sub("(?m)^  ", "", done.stdout.split("\nspec:\n")[-1]))
             labels = 'model_name="llama",pool="llm-batch",namespace="monitoring",pod="penstock-planner-0"'
             replica = [f'{{{labels},replica="llm-batch-{number}"}}' for number in (0, 1)]
-            elsewhere = replica[1].replace('namespace="monitoring"', 'namespace="staging"').replace("llama", "other")
+            elsewhere = replica[1].replace('namespace="monitoring"', 'namespace="staging"')
             named = ['{namespace="llm",pod="llm-batch-%d",pool="llm-batch"}' % number for number in (0, 1)]
             with open(test, "w") as file:
                 json.dump({"rule_files": [path], "evaluation_interval": "15s", "tests": [{
@@ -152,11 +152,27 @@ class MonitoringTest(unittest.TestCase):
                          "exp_samples": [{"labels": f"llm_token_out_rate{named[0]}", "value": 8000}, {"labels": f"llm_token_out_rate{named[1]}", "value": 1000}]},
                         {"expr": "llm_kv_utilization", "eval_time": "4m", "exp_samples": [{"labels": f"llm_kv_utilization{named[0]}", "value": 0.75}]},
                         {"expr": "llm:token_out_rate:1m", "eval_time": "4m",
-                         "exp_samples": [{"labels": 'llm:token_out_rate:1m{model_name="%s",pool="llm-batch"}' % model, "value": value}
-                                         for model, value in (("llama", 9000), ("other", 6600))]}]}]}, file)
+                         "exp_samples": [{"labels": 'llm:token_out_rate:1m{model_name="llama",namespace="%s",pool="llm-batch"}' % namespace, "value": value}
+                                         for namespace, value in (("monitoring", 9000), ("staging", 6600))]}]}]}, file)
             for words in (("check", "rules", path), ("test", "rules", test)):
                 done = promtool(*words)
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_the_query_of_keda_counts_a_replica_of_two_planners_once(self):
+        """As while the pod of a planner is replaced; a pool of that name in another namespace does not count."""
+        done = subprocess.run([PROGRAM, "manifests", "autoscalers", str(ROOT / "docs/examples/token-rates.yaml"), "--namespace", "llm", "--autoscaler", "keda",
+                               "--target", "token-out-rate=8000"], capture_output=True, text=True, check=True)
+        query = json.loads(re.search(r'query: (".*llm-batch.*")', done.stdout)[1])
+        series = [f'tokens_out_total{{pool="llm-batch",namespace="{namespace}",pod="{pod}",replica="llm-batch-{replica}"}}'
+                  for namespace, pod in (("llm", "planner-a"), ("llm", "planner-b"), ("staging", "planner-a")) for replica in (0, 1)]
+        with tempfile.TemporaryDirectory() as folder:
+            test = os.path.join(folder, "test.yaml")
+            with open(test, "w") as file:
+                json.dump({"rule_files": [], "evaluation_interval": "15s", "tests": [{
+                    "interval": "15s", "input_series": [{"series": name, "values": "0+15000x20"} for name in series],
+                    "promql_expr_test": [{"expr": query, "eval_time": "4m", "exp_samples": [{"labels": "{}", "value": 2000}]}]}]}, file)
+            done = promtool("test", "rules", test)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
     def test_the_queries_of_the_gpu_bill_are_right_over_restarts(self):
         """Two planners count the same cost, then both restart, one as another pod. A third one is of another namespace."""
