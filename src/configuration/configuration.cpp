@@ -169,6 +169,11 @@ void check_targets(const Configuration& made, Reading& reading) {
   }
 }
 
+void settle_drains(simulation::PoolSpec& pool, const PlannerSetup& planner) {
+  if (!pool.drain_deadline) pool.drain_deadline = planner.drain_deadline;
+  if (!pool.unhealthy_drain_deadline) pool.unhealthy_drain_deadline = planner.unhealthy_drain_deadline;
+}
+
 // A bound that was not given is adapted to one that was.
 void settle_bounds(simulation::PoolSpec& pool, const std::string& prefix, Reading& reading) {
   const std::string replicas = path_in_pool(reading, prefix, "replicas");
@@ -333,6 +338,7 @@ void settle(Configuration& made, Reading& reading) {
   settle_roles(made, reading);
   check_faults(made, reading);
   for (std::size_t i = 0; i < made.run.pools.size(); ++i) {
+    settle_drains(made.run.pools[i], made.planner);
     settle_bounds(made.run.pools[i], prefix_of_pool(i), reading);
     settle_gpus(made.run.pools[i], path_in_pool(reading, prefix_of_pool(i), "gpus"), reading);
     check_engine(made.run.pools[i].engine, prefix_of_pool(i), reading);
