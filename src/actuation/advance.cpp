@@ -73,6 +73,17 @@ const PoolWant* Tick::want_of(std::string_view pool) const {
   return found == wants.end() ? nullptr : &*found;
 }
 
+core::Duration Tick::drain_deadline(const Replica& replica) const {
+  const PoolWant* const want = want_of(replica.pool);
+  return want == nullptr ? limits.drain_deadline : want->drain_deadline.value_or(limits.drain_deadline);
+}
+
+core::Duration Tick::unhealthy_drain_deadline(const Replica& replica) const {
+  const PoolWant* const want = want_of(replica.pool);
+  return want == nullptr ? limits.unhealthy_drain_deadline
+                         : want->unhealthy_drain_deadline.value_or(limits.unhealthy_drain_deadline);
+}
+
 void Tick::wake(Replica& replica, StepReason why) {
   enter(replica, Stage::kWaking);
   step(StepKind::kWake, replica, why);

@@ -19,7 +19,8 @@ struct PoolWant {
   std::uint32_t replicas = 0;
   std::string revision{};    // Replicas that were started from another revision are replaced one by one.
   std::uint32_t asleep = 0;  // Replicas that are kept asleep beside `replicas`, so that growth can wake them.
-  std::optional<RoleSwitch> role_switch{};  // Empty: no replica changes its pool.
+  std::optional<RoleSwitch> role_switch{};                                     // Empty: no replica changes its pool.
+  std::optional<core::Duration> drain_deadline{}, unhealthy_drain_deadline{};  // Empty: those of Limits.
 };
 
 // Open work of an engine. Missing is not zero: an engine that does not report is not idle.
@@ -65,7 +66,8 @@ struct Limits {
       std::chrono::minutes{10};
   // Maximum warm-up time, after which a healthy replica serves anyway.
   core::Duration warm_up_deadline = std::chrono::minutes{1};
-  // Maximum drain time, after which the replica is stopped with its open work, which is reported.
+  // Maximum drain time, after which the replica is stopped with its open work, which is reported. A pool may have its
+  // own, as of the next limit.
   core::Duration drain_deadline = std::chrono::minutes{10};
   // The same for a replica whose engine answers neither the planner nor the gateway, from its last sign of life.
   core::Duration unhealthy_drain_deadline = std::chrono::seconds{30};

@@ -115,6 +115,30 @@ TEST_F(AdvanceTest, ADrainingReplicaWhoseRequestsAreAnsweredKeepsItsDeadlineAlth
   EXPECT_EQ(tick(310s), (Steps{{StepKind::kStop, 1, StepReason::kDrainDeadline}}));
 }
 
+TEST_F(AdvanceTest, APoolMayHaveDrainDeadlinesOfItsOwn) {
+  limits_.drain_deadline = 5min;
+  limits_.unhealthy_drain_deadline = 5min;
+  want_.drain_deadline = 20min;
+  serve(1);
+  want_.replicas = 0;
+  seen(1).gateway = {{now_, false, 3, true}};
+  EXPECT_EQ(tick(10s), (Steps{{StepKind::kDrain, 1, StepReason::kAboveTarget}}));
+  EXPECT_EQ(tick(1209s), Steps{});
+  EXPECT_EQ(tick(1210s), (Steps{{StepKind::kStop, 1, StepReason::kDrainDeadline}}));
+}
+
+TEST_F(AdvanceTest, APoolMayStopDeadEnginesSooner) {
+  limits_.unhealthy_drain_deadline = 5min;
+  want_.unhealthy_drain_deadline = 10s;
+  serve(1);
+  want_.replicas = 0;
+  seen(1).engine = {{now_, false, std::nullopt}};
+  seen(1).gateway = {{now_, false, 3, false}};
+  EXPECT_EQ(tick(10s), (Steps{{StepKind::kDrain, 1, StepReason::kAboveTarget}}));
+  EXPECT_EQ(tick(19s), Steps{});
+  EXPECT_EQ(tick(20s), (Steps{{StepKind::kStop, 1, StepReason::kUnhealthy}}));
+}
+
 TEST_F(AdvanceTest, ASilentEngineIsNotStoppedSoonWhileTheGatewayIsSilentToo) {
   serve(1);
   want_.replicas = 0;

@@ -147,7 +147,7 @@ bool is_wanted_asleep(const Tick& tick, const Replica& replica) {
 // The engine answers neither the planner nor requests. Without a gateway's report since it went silent, requests may
 // still be answered.
 bool is_dead(const Tick& tick, const Replica& replica, const Seen* seen) {
-  if (!replica.unhealthy_since || tick.now - *replica.unhealthy_since < tick.limits.unhealthy_drain_deadline)
+  if (!replica.unhealthy_since || tick.now - *replica.unhealthy_since < tick.unhealthy_drain_deadline(replica))
     return false;
   if (!tick.limits.gateway) return true;
   if (seen == nullptr || !seen->gateway || seen->gateway->at <= *replica.unhealthy_since) return false;
@@ -169,7 +169,7 @@ void follow_drain(Tick& tick, Replica& replica, const Seen* seen) {
                           name_of(replica), seconds_since(*replica.unhealthy_since, tick.now), open_text(seen)));
     return tick.stop(replica, StepReason::kUnhealthy);
   }
-  if (tick.now - replica.since < tick.limits.drain_deadline) return;
+  if (tick.now - replica.since < tick.drain_deadline(replica)) return;
   tick.note(true, replica,
             fmt::format("{} is stopped although it did not drain in {:.0f} s; {}", name_of(replica),
                         seconds_since(replica.since, tick.now), open_text(seen)));

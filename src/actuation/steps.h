@@ -24,6 +24,9 @@ struct Tick {
   }
 
   [[nodiscard]] const PoolWant* want_of(std::string_view pool) const;
+  // Those of the replica's pool.
+  [[nodiscard]] core::Duration drain_deadline(const Replica& replica) const;
+  [[nodiscard]] core::Duration unhealthy_drain_deadline(const Replica& replica) const;
   void enter(Replica& replica, Stage stage) const;
   void admit(Replica& replica, StepReason why);
   void drain(Replica& replica, StepReason why);

@@ -13,7 +13,6 @@
 #include "cli/overload_page.h"
 #include "configuration/traces.h"
 #include "engine/step_time_models.h"
-#include "forecast/cron.h"
 #include "gateway/keys.h"
 #include "options/reference.h"
 #include "replay/planner_setup.h"
@@ -31,9 +30,9 @@ Usage check_usage() {
       "Checks a YAML configuration of the planner (`penstock replay`, `plan`, `up`), of the gateway, or of both in "
       "one\n"
       "file, without running anything: keys and values, and the files and environment variables that they name. Every\n"
-      "problem is a line `file:line:column: what; hint` on standard error. Values that contradict each other, and "
-      "files,\n"
-      "are checked once every value is valid; a last line says so if they were not. Exit codes: 0 good, 2 not.";
+      "problem is a line `file:line:column: what; hint` on standard error. A value that cannot be read is not "
+      "compared\n"
+      "with others; a last line says so. Exit codes: 0 good, 2 not.";
   usage.operand = "[FILE]";
   usage.flags = {{"Output", "--schema", {}, "print the JSON schema of the file, for editors, and end", {}},
                  {"Output",
@@ -97,8 +96,8 @@ Parts parts_of(const options::Source& source) {
   return {of_gateway == 0 || root->keys.size() > of_gateway + of_both, of_gateway > 0};
 }
 
-// Checks given values that are valid or not whatever the others are, also while others have errors.
-void check_values_of_planner(const configuration::Configuration& made, options::Reading& reading) {
+// Checks schedules one by one, so that each error is reported.
+void check_planner(const configuration::Configuration& made, options::Reading& reading) {
   for (std::size_t i = 0; i < made.traces.names.size(); ++i) {
     const std::string& trace = made.traces.names[i];
     if (!trace.starts_with(configuration::kSyntheticTrace)) continue;
@@ -107,28 +106,6 @@ void check_values_of_planner(const configuration::Configuration& made, options::
   }
   if (const auto model = engine::make_step_time_model(made.pool.step_time_model); !model)
     reading.report("engine.model", model.error().message());
-  for (std::size_t i = 0; i < made.planner.schedules.size(); ++i) {
-    const std::string path = fmt::format("planner.schedules[{}].cron", i);
-    const auto cron = forecast::CronSchedule::parse(made.planner.schedules[i].cron);
-    if (reading.given(path) && !cron) reading.report(path, cron.error().what, cron.error().hint);
-  }
-}
-
-void check_values_of_gateway(const configuration::GatewaySetup& setup, options::Reading& reading) {
-  for (const auto& [key, address] :
-       {std::pair{"gateway.listen", setup.listen}, {"gateway.admin_listen", setup.admin_listen}})
-    if (const auto parsed = parse_listen(address, key); !parsed) reading.report(key, parsed.error());
-  for (const std::string& peer : setup.options.peers.urls)
-    if (const auto url = net::parse_url(peer); !url) reading.report("gateway.peers", url.error().message());
-  for (std::size_t i = 0; i < setup.discovery.replicas.size(); ++i) {
-    const std::string path = fmt::format("gateway.replicas[{}].url", i);
-    const auto url = net::parse_url(setup.discovery.replicas[i].url);
-    if (reading.given(path) && !url) reading.report(path, url.error().message());
-  }
-}
-
-// Checks schedules one by one, so that each error is reported.
-void check_planner(const configuration::Configuration& made, options::Reading& reading) {
   if (const auto options = replay::make_run_options(made.run); !options)
     reading.report("engine.model", options.error().message());
   configuration::Configuration part = made;
@@ -146,10 +123,22 @@ void check_planner(const configuration::Configuration& made, options::Reading& r
 
 // Reads API keys from files and from the environment, as the gateway does at its start.
 void check_gateway(const configuration::GatewaySetup& setup, const std::string& file, options::Reading& reading) {
-  if (const auto credentials = gateway::load_credentials(setup.discovery); !credentials)
+  for (const auto& [key, address] :
+       {std::pair{"gateway.listen", setup.listen}, {"gateway.admin_listen", setup.admin_listen}})
+    if (const auto parsed = parse_listen(address, key); !parsed) reading.report(key, parsed.error());
+  for (const std::string& peer : setup.options.peers.urls)
+    if (const auto url = net::parse_url(peer); !url) reading.report("gateway.peers", url.error().message());
+  for (std::size_t i = 0; i < setup.discovery.replicas.size(); ++i) {
+    const std::string path = fmt::format("gateway.replicas[{}].url", i);
+    const auto url = net::parse_url(setup.discovery.replicas[i].url);
+    if (!url) reading.report(path, url.error().message());
+  }
+  if (const auto credentials = gateway::load_credentials(setup.discovery);
+      !credentials && reading.is_valid("gateway.replicas"))
     reading.report(credentials.error().where, credentials.error().what, credentials.error().hint);
   if (const auto pods = gateway::check_pod_options(setup.discovery.pods); !pods)
     reading.report(pods.error().where, pods.error().what, pods.error().hint);
+  if (!reading.is_valid("gateway") || !reading.is_valid("tenants")) return;
   const auto options = make_gateway_options(setup);
   if (!options) return reading.report(file, options.error().message());
   gateway::KeyRing ring;
@@ -200,17 +189,12 @@ int check(const Arguments& arguments) {
     print_problems(options::Problems{kind.error()});
     return kBadInput;
   }
-  auto reading = configuration::load_as_far_as_valid(made, table, source);
-  const bool is_loaded = reading.good();
-  check_each(made, reading, check_values_of_planner);
-  check_values_of_gateway(made.gateway, reading);
-  if (is_loaded) {
-    check_each(made, reading, check_planner);
-    check_gateway(made.gateway, source.file, reading);
-  }
+  auto reading = configuration::load_as_far_as_read(made, table, source);
+  check_each(made, reading, check_planner);
+  check_gateway(made.gateway, source.file, reading);
   print_problems(reading.problems());
-  if (!is_loaded)
-    print_error_text(report::printable(source.file) + ": further checks run once these problems are fixed\n");
+  if (!reading.is_read({}))
+    print_error_text(report::printable(source.file) + ": values that cannot be read were not compared with others\n");
   if (!reading.good()) return kBadInput;
   const Parts parts = parts_of(source);
   std::string summary;

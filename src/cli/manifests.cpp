@@ -36,10 +36,8 @@ struct ManifestOptions {
   std::uint32_t replicas = 1;
   std::vector<std::string> gateways;
   Autoscaler autoscaler = Autoscaler::kNone;
-  std::string ca_file;
-  bool pod_monitor = false;
-  bool prometheus_rule = false;
-  bool ledger_claims = false;
+  std::string ca_file, runbooks;
+  bool pod_monitor = false, prometheus_rule = false, ledger_claims = false;
   AutoscalerFlags autoscalers;
   EngineFlags engines;
 };
@@ -81,6 +79,8 @@ options::Table manifests_table(ManifestOptions& made) {
             "add a PrometheusRule: a planner's recording rules and alerts, or the token rates of autoscalers"},
            boolean(made.prometheus_rule))
       .implies("true");
+  table.add({"", "--runbooks", "where your team reads docs/, for the links of the alerts"}, text(made.runbooks))
+      .placeholder("URL");
   table.add({"", "--ca", "PEM file that verifies the planner's certificate for --autoscaler hpa"}, text(made.ca_file))
       .placeholder("FILE");
   add_autoscaler_flags(table, made.autoscalers);
@@ -101,9 +101,8 @@ Usage manifests_usage(const options::Table& table) {
       "/etc/penstock-secrets, which is the Secret NAME-secrets, and so do environment variables. Both write below\n"
       "/var/lib/penstock only.\n\n"
       "Each pool is a Deployment of engines: that of pools[].kubernetes, or one with the name of the pool. Their pods\n"
-      "have the labels that gateway.kubernetes.selector selects. Autoscalers act on the load of these Deployments "
-      "without a\n"
-      "planner; min_replicas and max_replicas are those of the pool.\n\n"
+      "have the labels that gateway.kubernetes.selector selects. Autoscalers act on the load of these Deployments\n"
+      "without a planner; min_replicas and max_replicas are those of the pool.\n\n"
       "Examples:\n"
       "  penstock manifests gateway penstock.yaml --namespace llm | kubectl apply -f -\n"
       "  penstock manifests planner penstock.yaml --namespace llm --autoscaler keda\n"
@@ -210,7 +209,7 @@ std::vector<std::string_view> other_flags(std::string_view program) {
   std::vector<std::string_view> flags;
   const auto add = [&](std::span<const std::string_view> more) { flags.insert(flags.end(), more.begin(), more.end()); };
   const bool is_autoscalers = program == "autoscalers";
-  if (program != "planner") flags = {"--gateway", "--ca"};
+  if (program != "planner") flags = {"--gateway", "--ca", "--runbooks"};
   if (program != "gateway") flags.emplace_back("--ledger-claims");
   if (program != "planner" && !is_autoscalers)
     add(std::array<std::string_view, 2>{"--autoscaler", "--prometheus-rule"});
@@ -253,6 +252,7 @@ options::Problems check_flags(const ManifestOptions& flags, const Parsed& parsed
         deployment::check_dns_label(flags.name, deployment::kLabelBytesMax - deployment::kSuffixBytesMax));
   check("--namespace", flags.in_namespace, deployment::check_dns_label(flags.in_namespace));
   check("--image", flags.image, deployment::check_image(flags.image));
+  if (!flags.runbooks.empty()) check("--runbooks", flags.runbooks, deployment::check_link(flags.runbooks));
   for (const std::string_view flag : other_flags(program))
     if (parsed.has(flag)) report(flag, fmt::format("is not a flag of `penstock manifests {}`", program));
   if (program == "autoscalers" && flags.autoscaler == Autoscaler::kNone)
@@ -440,8 +440,7 @@ int write_manifests(const Arguments& arguments) {
   const auto parsed = parse_arguments(usage, arguments);
   if (!parsed) return parsed.error();
   if (const auto read = read_flags(own, *parsed); !read) return read.error();
-  const std::vector<std::string>& words = parsed->operands;
-  const std::string& kind = words[0];
+  const std::string& kind = parsed->operands[0];
   if (!is_program(kind))
     return report_error(
         {core::ErrorCode::kInvalidInput,
@@ -454,7 +453,7 @@ int write_manifests(const Arguments& arguments) {
 
   configuration::Configuration made;
   const options::Table table = configuration::configuration_table(made);
-  options::Source source{words[1], {}, {}};
+  options::Source source{parsed->operands[1], {}, {}};
   auto text = options::read_text_file(source.file, options::YamlLimits{}.bytes_max);
   if (!text) return report_input_error(text.error());
   source.yaml = *std::move(text);
@@ -477,7 +476,7 @@ int write_manifests(const Arguments& arguments) {
     header += notes_of(manifest, flags.autoscaler);
     if (kind == "gateway") header += shares_of(flags, made.gateway);
     objects = manifests_of(manifest);
-    if (flags.prometheus_rule) rule = "---\n" + deployment::prometheus_rule_of(manifest);
+    if (flags.prometheus_rule) rule = "---\n" + deployment::prometheus_rule_of(manifest, flags.runbooks);
   };
   if (kind == "gateway") {
     finish(gateway_manifest(flags, made, std::move(program), *reading));

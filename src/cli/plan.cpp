@@ -124,6 +124,8 @@ core::Result<controller::LocalFleetOptions> fleet_options(const PlanOptions& dae
       controller::LocalPool local;
       local.name = pools[i].name;
       local.role = pools[i].role;
+      local.drain_deadline = pools[i].drain_deadline;
+      local.unhealthy_drain_deadline = pools[i].unhealthy_drain_deadline;
       local.model = deployment.run.model.empty() ? "penstock-sim" : deployment.run.model;
       local.arguments = engine_arguments(deployment.run, pools[i], local.model);
       if (const auto partner = signals::switch_partner(pools, i))

@@ -1,6 +1,7 @@
 // `penstock up`: runs all of Penstock on one machine, with traffic.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
@@ -384,6 +385,26 @@ class Supervisor {
   std::string summary_;
 };
 
+// Reports an address that is invalid or taken before anything starts. The started processes open them again.
+core::Result<void> check_addresses(const UpOptions& options) {
+  std::vector<int> opened;
+  core::Result<void> checked;
+  for (const auto& [flag, text] : {std::pair{"--listen", options.listen},
+                                   {"--admin-listen", options.admin_listen},
+                                   {"--dashboard", options.dashboard}}) {
+    if (text == "0" && std::string_view{flag} == "--dashboard") continue;
+    checked = parse_listen(text, flag)
+                  .and_then([](const net::Address& address) { return net::listen_on(address, false); })
+                  .map([&](int socket) { opened.push_back(socket); });
+    if (checked) continue;
+    // The error of a port names the address.
+    if (checked.error().where != flag) checked.error().where = fmt::format("{} {}", flag, checked.error().where);
+    break;
+  }
+  for (const int socket : opened) ::close(socket);
+  return checked;
+}
+
 core::Result<std::string> config_file(const UpOptions& options, const std::filesystem::path& folder) {
   if (!options.config.empty()) return options.config;
   const std::string path = folder / "penstock.yaml";
@@ -416,8 +437,7 @@ int up(const Arguments& arguments) {
   const auto parsed = parse_arguments(up_usage(table), arguments);
   if (!parsed) return parsed.error();
   if (const auto read = read_flags(table, *parsed); !read) return read.error();
-  for (const auto& [flag, address] : {std::pair{"--listen", made.listen}, {"--admin-listen", made.admin_listen}})
-    if (const auto read = parse_listen(address, flag); !read) return report_error(read.error());
+  if (const auto checked = check_addresses(made); !checked) return report_error(checked.error());
   const auto folder = make_run_folder(made.state_folder);
   if (!folder) return report_error(folder.error());
   const auto lock = lock_run_folder(*folder);

@@ -72,6 +72,7 @@ class PlannerChecker {
     for (std::size_t earlier = 0; earlier < index; ++earlier) {
       const signals::SegmentSlo& wide = run_.slo_segments[earlier];
       if (!selects(earlier) || !covers(wide, segment)) continue;
+      if (!reading_.are_read({"model", fmt::format("slo.segments[{}]", earlier)})) continue;
       const bool model_unknown = !wide.model.empty() && run_.model.empty();
       return report(
           path, fmt::format("never matches, since segment {} before it matches all that it does", quote(wide.name)),
@@ -120,19 +121,22 @@ class PlannerChecker {
       if (interval != off && interval < kIntervalMin)
         report(path, fmt::format("must be at least {}, or 0s to switch the loop off, is {}",
                                  format_duration(kIntervalMin), format_duration(interval)));
-      else if (interval != off && interval < tick && (given(path) || given("planner.tick_interval")))
+      else if (interval != off && interval < tick && (given(path) || given("planner.tick_interval")) &&
+               reading_.are_read({path, "planner.tick_interval"}))
         report(given(path) ? path : "planner.tick_interval",
                fmt::format("{} ({}) must be at least tick_interval ({})", std::string_view{path}.substr(8),
                            format_duration(interval), format_duration(tick)),
                "loops begin at ticks; choose a shorter planner.tick_interval");
     }
-    if (throughput > off && load > throughput && given("planner.load_interval"))
+    if (throughput > off && load > throughput && given("planner.load_interval") &&
+        reading_.is_read("planner.throughput_interval"))
       report("planner.load_interval", fmt::format("load_interval ({}) must be at most throughput_interval ({})",
                                                   format_duration(load), format_duration(throughput)));
     check_phase(throughput == off, load == off);
   }
 
   void check_phase(bool no_throughput, bool no_load) {
+    if (!reading_.are_read({"planner.phase", "planner.throughput_interval", "planner.load_interval"})) return;
     using decision::RolloutPhase;
     const RolloutPhase phase = planner_.options.phase;
     const bool plans = phase != RolloutPhase::kObserve && phase != RolloutPhase::kGuardrails;
@@ -159,7 +163,7 @@ class PlannerChecker {
       report("planner.nats_server", server.error().what, server.error().hint);
     else if (!server->subject.empty())
       report("planner.nats_server", fmt::format("names the subject {}, not only a server", quote(server->subject)));
-    if (const auto checked = connect::check_nats_access(planner_.nats); !checked)
+    if (const auto checked = connect::check_nats_access(planner_.nats); !checked && reading_.is_read("planner.nats"))
       report(checked.error().where, checked.error().what, checked.error().hint);
   }
 
@@ -167,6 +171,9 @@ class PlannerChecker {
     Schedule& schedule = planner_.schedules[index];
     const std::string path = fmt::format("planner.schedules[{}]", index);
     schedule.location = reading_.location(path + ".cron");
+    if (!reading_.are_read_in_items("pools", run_.pools.size(), {"name", "role", "max_replicas"}) ||
+        !reading_.is_read("max_replicas"))
+      return;
     std::vector<std::string_view> names;
     for (const simulation::PoolSpec& pool : run_.pools) names.push_back(pool.name);
     if (schedule.pool.empty() && names.size() > 1)
@@ -193,7 +200,7 @@ class PlannerChecker {
 
   void check_budget() {
     const auto& budget = planner_.options.guardrails.gpu_budget;
-    if (!budget) return;
+    if (!budget || !reading_.are_read({"pools", "replicas", "min_replicas", "max_replicas", "gpus", "engine"})) return;
     std::uint64_t least = 0, initial = 0;
     for (const simulation::PoolSpec& pool : run_.pools) {
       least += std::uint64_t{pool.min_replicas} * pool.gpus_per_replica;
@@ -261,7 +268,7 @@ void settle_gateway(Configuration& made, Reading& reading) {
   check_unique(setup.options.dispatch.tenants, &dispatch::Tenant::name, "tenants", "name", reading);
   check_unique(setup.options.dispatch.models, &dispatch::Model::name, "models", "name", reading);
   check_unique(setup.discovery.replicas, &gateway::NamedReplica::url, "gateway.replicas", "url", reading);
-  if (setup.tls_certificate.empty() != setup.tls_key.empty())
+  if (setup.tls_certificate.empty() != setup.tls_key.empty() && reading.is_read("gateway.tls"))
     reading.report(setup.tls_key.empty() ? "gateway.tls.certificate" : "gateway.tls.key",
                    "TLS needs a certificate and a key, one of them is missing");
   const std::vector<std::string>& fields = setup.options.forward.fields;
@@ -270,21 +277,23 @@ void settle_gateway(Configuration& made, Reading& reading) {
       reading.report("gateway.forward_fields", fmt::format("{} is no field that controls engines", quote(fields[i])),
                      "other fields are always forwarded");
   const AccessSetup& admin = setup.admin;
-  if (admin.tls_certificate.empty() != admin.tls_key.empty())
+  const bool admin_is_read =
+      reading.are_read({"gateway.admin_tls", "gateway.admin_token_file", "gateway.admin_token_env"});
+  if (admin.tls_certificate.empty() != admin.tls_key.empty() && admin_is_read)
     reading.report(admin.tls_key.empty() ? "gateway.admin_tls.certificate" : "gateway.admin_tls.key",
                    "TLS needs a certificate and a key, one of them is missing");
-  if (admin.tls_certificate.empty() && !admin.client_ca.empty())
+  if (admin.tls_certificate.empty() && !admin.client_ca.empty() && admin_is_read)
     reading.report("gateway.admin_tls.client_ca", "has no effect without a certificate of the admin address");
   const core::Duration exchange = setup.options.peers.interval;
   if (exchange < kExchangeMin || exchange > kExchangeMax)
     reading.report("gateway.peer_interval", fmt::format("must be from {} to {}, is {}", format_duration(kExchangeMin),
                                                         format_duration(kExchangeMax), format_duration(exchange)));
   if (!setup.options.peers.urls.empty() && !admin.client_ca.empty() && admin.token_file.empty() &&
-      admin.token_env.empty())
+      admin.token_env.empty() && admin_is_read)
     reading.report("gateway.peers", "gateways identify themselves to each other by a token only, and there is none",
                    "set gateway.admin_token_file or gateway.admin_token_env");
   const admission::PressureLimits& pressure = setup.options.dispatch.pressure;
-  if (pressure.kv_reject < pressure.kv_throttle)
+  if (pressure.kv_reject < pressure.kv_throttle && reading.is_read("gateway.admission.kv_throttle"))
     reading.report("gateway.admission.kv_reject",
                    fmt::format("must be at least kv_throttle ({}), is {}", pressure.kv_throttle, pressure.kv_reject));
   check_overload(setup, reading);
@@ -296,7 +305,7 @@ void settle_gateway(Configuration& made, Reading& reading) {
   if (admits)
     signals::add_deferred_segment(made.run.slo_segments, made.run.slo_goal,
                                   setup.options.dispatch.batch.completion_window);
-  else if (reading.given("classes.batch.completion_window"))
+  else if (reading.given("classes.batch.completion_window") && reading.are_read({"router", "tenants"}))
     reading.report("classes.batch.completion_window",
                    fmt::format("has no effect on the router {}, which has no admission", to_string(made.run.router)));
   setup.options.dispatch.slo = {made.run.slo, made.run.slo_goal, made.run.slo_segments};

@@ -26,6 +26,18 @@ std::string path_in_pool(const Reading& reading, const std::string& prefix, cons
 }
 std::string prefix_of_pool(std::size_t index) { return fmt::format("pools[{}].", index); }
 
+// Returns true if the values of the pool, or those that all pools share, could be read.
+bool are_read_in_pool(const Reading& reading, const std::string& prefix, std::initializer_list<const char*> keys) {
+  return std::all_of(keys.begin(), keys.end(), [&](const char* key) {
+    return reading.are_read({prefix + key, path_in_pool(reading, prefix, key)});
+  });
+}
+bool are_read_in_pools(const Reading& reading, std::size_t pools, std::initializer_list<const char*> keys) {
+  for (std::size_t i = 0; i < pools; ++i)
+    if (!are_read_in_pool(reading, prefix_of_pool(i), keys)) return false;
+  return true;
+}
+
 // Names that begin with the word come before those that are spelt alike: `hpa` is not kpa.
 std::string suggested_policy(const std::string& written, const std::vector<std::string_view>& names) {
   std::vector<std::string_view> begun;
@@ -67,7 +79,7 @@ void settle_policies(Configuration& made, Reading& reading) {
 
 void check_window(const Configuration& made, Reading& reading) {
   const workload::ReadOptions& read = made.traces.read;
-  if (read.to && read.from >= *read.to) {
+  if (read.to && read.from >= *read.to && reading.are_read({"from", "to"})) {
     const bool at_to = reading.given("to") || !reading.given("from");
     reading.report(at_to ? "to" : "from",
                    at_to ? fmt::format("must be later than from ({}), is {}", format_duration(read.from),
@@ -76,11 +88,18 @@ void check_window(const Configuration& made, Reading& reading) {
   }
 }
 
+// Without a role and a name, a pool is called "default".
+bool names_are_read(const Configuration& made, const Reading& reading) {
+  return reading.are_read_in_items("pools", made.run.pools.size(), {"name", "role"});
+}
+
 void check_faults(const Configuration& made, Reading& reading) {
   const simulation::Faults& faults = made.run.faults;
-  if (faults.cache_event_delay > core::Duration{} && made.run.router != routing::Strategy::kKv)
+  if (faults.cache_event_delay > core::Duration{} && made.run.router != routing::Strategy::kKv &&
+      reading.is_read("router"))
     reading.report("faults.cache_event_delay", "has no effect on this router; only kv follows KV events");
-  if (reading.given("faults.cancelled_after") && faults.cancelled_requests == 0.0)
+  if (reading.given("faults.cancelled_after") && faults.cancelled_requests == 0.0 &&
+      reading.is_read("faults.cancelled_requests"))
     reading.report("faults.cancelled_after", "has no effect while cancelled_requests is 0",
                    "set the share of clients that leave");
   for (std::size_t i = 0; i < faults.events.size(); ++i) {
@@ -89,8 +108,9 @@ void check_faults(const Configuration& made, Reading& reading) {
     const auto& pools = made.run.pools;
     const bool known =
         std::any_of(pools.begin(), pools.end(), [&](const auto& pool) { return pool.name == event.pool; });
-    if (!event.pool.empty() && !known)
+    if (!event.pool.empty() && !known && names_are_read(made, reading))
       reading.report(prefix + "pool", fmt::format("no pool is named {}", quote(event.pool)));
+    if (!reading.is_read(prefix + "kind")) continue;
     if (reading.given(prefix + "factor") && event.kind != simulation::FaultKind::kSlow)
       reading.report(prefix + "factor", "has an effect on kind slow only");
     if (event.kind == simulation::FaultKind::kCrash && event.length > core::Duration{})
@@ -109,6 +129,7 @@ void settle_roles(Configuration& made, Reading& reading) {
   const auto decode = with_role(signals::Role::kDecode);
   const std::string where = reading.first_given({"pools[0]", "pools"});
   check_pool_rules(made, reading);
+  if (!names_are_read(made, reading)) return;
   if (prefill == 0 && decode == 0) {
     if (pools.size() > 2 && !made.frontier.empty())
       reading.report("frontier", fmt::format("needs one or two pools, there are {}", pools.size()));
@@ -128,7 +149,8 @@ void settle_roles(Configuration& made, Reading& reading) {
 void check_targets(const Configuration& made, Reading& reading) {
   const std::vector<simulation::PoolSpec>& pools = made.run.pools;
   for (const std::string& name : made.planner.kubernetes.single_node)
-    if (std::none_of(pools.begin(), pools.end(), [&](const auto& pool) { return pool.name == name; }))
+    if (std::none_of(pools.begin(), pools.end(), [&](const auto& pool) { return pool.name == name; }) &&
+        names_are_read(made, reading))
       reading.report("planner.kubernetes.single_node", fmt::format("no pool is called {}", quote(name)),
                      "write the name of a pool");
   std::vector<connect::ScaleTarget> targets;
@@ -147,6 +169,11 @@ void check_targets(const Configuration& made, Reading& reading) {
   }
 }
 
+void settle_drains(simulation::PoolSpec& pool, const PlannerSetup& planner) {
+  if (!pool.drain_deadline) pool.drain_deadline = planner.drain_deadline;
+  if (!pool.unhealthy_drain_deadline) pool.unhealthy_drain_deadline = planner.unhealthy_drain_deadline;
+}
+
 // A bound that was not given is adapted to one that was.
 void settle_bounds(simulation::PoolSpec& pool, const std::string& prefix, Reading& reading) {
   const std::string replicas = path_in_pool(reading, prefix, "replicas");
@@ -154,6 +181,7 @@ void settle_bounds(simulation::PoolSpec& pool, const std::string& prefix, Readin
   const std::string most = path_in_pool(reading, prefix, "max_replicas");
   if (!reading.given(most))
     pool.max_replicas = std::max({pool.max_replicas, reading.given(replicas) ? pool.replicas : 1, pool.min_replicas});
+  if (!are_read_in_pool(reading, prefix, {"replicas", "min_replicas", "max_replicas", "asleep", "wake_time"})) return;
   if (pool.min_replicas > pool.max_replicas)
     return reading.report(
         most, fmt::format("must be at least min_replicas ({}), is {}", pool.min_replicas, pool.max_replicas));
@@ -169,6 +197,9 @@ void settle_bounds(simulation::PoolSpec& pool, const std::string& prefix, Readin
 
 // Only one prefill and one decode pool of equal replicas exchange them.
 void check_switches(const Configuration& made, Reading& reading) {
+  if (!are_read_in_pools(reading, made.run.pools.size(),
+                         {"role", "gpus", "engine.model", "start_up", "switch_time", "kubernetes"}))
+    return;
   for (std::size_t i = 0; i < made.run.pools.size(); ++i) {
     const simulation::PoolSpec& pool = made.run.pools[i];
     if (pool.switch_time <= core::Duration{}) continue;
@@ -195,6 +226,7 @@ void check_switches(const Configuration& made, Reading& reading) {
 }
 
 void check_blocks(const Configuration& made, Reading& reading) {
+  if (!are_read_in_pools(reading, made.run.pools.size(), {"engine.block_size"})) return;
   const std::uint32_t block = made.run.pools.front().engine.block_tokens;
   for (std::size_t i = 1; i < made.run.pools.size(); ++i)
     if (const std::uint32_t other = made.run.pools[i].engine.block_tokens; other != block)
@@ -254,7 +286,7 @@ void settle_engine_limits(engine::EngineConfig& engine, const std::string& step_
     return;
   }
   const double tokens = static_cast<double>(engine.kv_blocks) * engine.block_tokens;
-  if (tokens <= memory.most_tokens) return;
+  if (tokens <= memory.most_tokens || !reading.is_read(std::string_view{path}.substr(0, path.rfind('.')))) return;
   reading.report(
       path,
       fmt::format("{} blocks of {} tokens do not fit the GPUs, which hold {:.0f} tokens without any overhead",
@@ -264,7 +296,8 @@ void settle_engine_limits(engine::EngineConfig& engine, const std::string& step_
 
 void check_engine(const engine::EngineConfig& engine, const std::string& prefix, Reading& reading) {
   const auto at = [&](const char* key) { return path_in_pool(reading, prefix, std::string{"engine."} + key); };
-  if (engine.max_batched_tokens < engine.max_sequences) {
+  if (engine.max_batched_tokens < engine.max_sequences &&
+      are_read_in_pool(reading, prefix, {"engine.max_batched_tokens", "engine.max_sequences"})) {
     const bool at_tokens = reading.given(at("max_batched_tokens"));
     reading.report(at(at_tokens ? "max_batched_tokens" : "max_sequences"),
                    at_tokens ? fmt::format("must be at least max_sequences ({}), is {}", engine.max_sequences,
@@ -275,6 +308,9 @@ void check_engine(const engine::EngineConfig& engine, const std::string& prefix,
   if (engine.watermark >= 1.0) reading.report(at("watermark"), "must be below 1, or no request is ever admitted");
   if (engine.prefill_share_min <= 0.0)
     reading.report(at("prefill_share_min"), "must be above 0, or no prompt is ever computed");
+  if (!are_read_in_pool(reading, prefix,
+                        {"engine.prefill_share", "engine.prefill_share_min", "engine.prefill_share_max"}))
+    return;
   const std::string low = format_number(engine.prefill_share_min), high = format_number(engine.prefill_share_max);
   if (engine.prefill_share_min > engine.prefill_share_max) {
     const bool at_max = reading.given(at("prefill_share_max"));
@@ -302,6 +338,7 @@ void settle(Configuration& made, Reading& reading) {
   settle_roles(made, reading);
   check_faults(made, reading);
   for (std::size_t i = 0; i < made.run.pools.size(); ++i) {
+    settle_drains(made.run.pools[i], made.planner);
     settle_bounds(made.run.pools[i], prefix_of_pool(i), reading);
     settle_gpus(made.run.pools[i], path_in_pool(reading, prefix_of_pool(i), "gpus"), reading);
     check_engine(made.run.pools[i].engine, prefix_of_pool(i), reading);
@@ -316,21 +353,18 @@ void settle(Configuration& made, Reading& reading) {
   check_outputs(made.output, reading);
 }
 
-Reading load_as_far_as_valid(Configuration& made, const options::Table& table, const options::Source& source) {
+Reading load_as_far_as_read(Configuration& made, const options::Table& table, const options::Source& source) {
   Reading reading = read(table, source);
-  // A value that could not be read would be reported again, as a contradiction with its default.
-  if (reading.good()) {
-    settle(made, reading);
-    settle_planner(made, reading);
-    settle_gateway(made, reading);
-    settle_deployments(made, reading);
-  }
+  settle(made, reading);
+  settle_planner(made, reading);
+  settle_gateway(made, reading);
+  settle_deployments(made, reading);
   return reading;
 }
 
 tl::expected<Reading, options::Problems> load(Configuration& made, const options::Table& table,
                                               const options::Source& source) {
-  Reading reading = load_as_far_as_valid(made, table, source);
+  Reading reading = load_as_far_as_read(made, table, source);
   if (!reading.good()) return tl::make_unexpected(reading.problems());
   return reading;
 }

@@ -172,10 +172,10 @@ inline constexpr std::string_view kSchedule = "schedule";  // Followed by a colo
 [[nodiscard]] std::vector<std::string_view> gateway_groups();
 [[nodiscard]] std::vector<std::string_view> planner_groups();  // Of `penstock plan` only.
 
-// Reads the file and the flags and derives values that depend on others. The reading has all errors. If a value cannot
-// be read, it keeps its default and nothing is derived, nor checked for contradictions.
-[[nodiscard]] options::Reading load_as_far_as_valid(Configuration& configuration, const options::Table& table,
-                                                    const options::Source& source);
+// Reads the file and the flags and derives values that depend on others. The reading has all errors. A value that
+// cannot be read keeps its default and is not checked for contradictions with others.
+[[nodiscard]] options::Reading load_as_far_as_read(Configuration& configuration, const options::Table& table,
+                                                   const options::Source& source);
 // The same, for callers that need a configuration without errors.
 [[nodiscard]] tl::expected<options::Reading, options::Problems> load(Configuration& configuration,
                                                                      const options::Table& table,

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <utility>
 #include <vector>
@@ -121,6 +122,55 @@ TEST(Configuration, ReportsAllFaultsOfAFileAtOnceWithTheirPlaces) {
             "p.yaml:5:8: price: must be a number, is '.nan'\n"
             "p.yaml:6:21: engine.watermark: must be a share, is a list\n"
             "p.yaml:7:11: frontier: must not be reversed, is '8..1'; write 1..8\n");
+}
+
+TEST(Configuration, ContradictionsAreReportedBesideValuesThatCannotBeRead) {
+  EXPECT_EQ(
+      problems("polcy: static\nslo: {ttft: 2, segments: [{name: chat, ttft: 1s}]}\n"
+               "pools: [{name: a, min_replicas: 4, max_replicas: 2}]\n"
+               "tenants: [{name: shop, api_key: k}, {name: shop, keys: [k]}]\n"
+               "planner: {tick_interval: 1s, gpu_budget: many, predictor: seasonale}\n"
+               "gateway: {tls: {certificate: c.pem}}\n"),
+      "p.yaml:1:1: polcy: unknown key; did you mean policy?\n"
+      "p.yaml:2:13: slo.ttft: needs a unit (ns, us, ms, s, m, h or d), is '2'\n"
+      "p.yaml:4:24: tenants[0].api_key: unknown key; write keys, or key_files or key_envs to keep keys out of the "
+      "file\n"
+      "p.yaml:5:42: planner.gpu_budget: must be a whole number from 0 to 10000000, is 'many'\n"
+      "p.yaml:3:50: pools[0].max_replicas: must be at least min_replicas (4), is 2\n"
+      "p.yaml:2:27: slo.segments[0]: selects nothing; give it a model, class, tenant, prompt_min or prompt_max\n"
+      "p.yaml:5:59: planner.predictor: unknown predictor 'seasonale'; did you mean seasonal? there are constant, "
+      "linear, "
+      "seasonal, arima, kalman, decomposition or auto\n"
+      "p.yaml:4:37: tenants[1]: the name 'shop' is used twice\n"
+      "p.yaml:6:30: gateway.tls.certificate: TLS needs a certificate and a key, one of them is missing\n");
+}
+
+TEST(Configuration, ContradictionsThatFollowFromAnErrorAreNotReported) {
+  // Each file has one error, with the first of which a check that compares values would find another one.
+  for (const char* yaml :
+       {"pools: [{name: a, min_replicas: four, max_replicas: 2, replicas: 1}]\n",
+        "pools: [{role: prefil}, {role: decode}]\n",
+        "pools: [{type: prefill}, {role: decode}]\n",
+        "pools: [{nam: b}]\nfaults: {events: [{kind: hang, pool: b}]}\n",
+        "pool: [{name: b}]\nfaults: {events: [{kind: hang, pool: b}]}\n",
+        "pools: [{nam: b}]\nplanner: {schedules: [{cron: '0 8 * * *', length: 1h, pool: b, replicas: 1}]}\n",
+        "max_replicas: 8s\nplanner: {schedules: [{cron: '0 8 * * *', length: 1h, replicas: 4}]}\n",
+        "pools: [{name: a, prompt_max: 1k}, {name: b}]\n",
+        "pools: [{min_replicas: no}]\nplanner: {gpu_budget: 0}\n",
+        "from: 2h\nto: 1\nengine: {watermark: 0.1}\n",
+        "tenants: [{name: a, api_key: k}]\n",
+        "slo: {segments: [{name: a, clas: batch}]}\n",
+        "slo: {segments: [{name: a, tenant: x, class: bach}, {name: b, tenant: x, class: batch}]}\n",
+        "gateway: {tls: {certificate: c.pem, ky: k.pem}}\n",
+        "planner: {tick_interval: ten, load_interval: 2s}\n",
+        "engine: {max_batched_tokens: 2k, max_sequences: 9000}\n",
+        "deployment: [{name: a, model: m}]\nbudget: {gpus: 8}\n",
+        "deployments: [{name: a, modell: m}, {name: b, model: n}]\n",
+        "tenants: 3\nclasses: {interactive: {overload: shed}, batch: {degrade_above: 1}}\n",
+        "replicas: [1\n"}) {
+    const std::string found = problems(yaml);
+    EXPECT_EQ(std::count(found.begin(), found.end(), '\n'), 1) << yaml << found;
+  }
 }
 
 struct Contradiction {

@@ -66,8 +66,8 @@ class DeploymentChecker {
                              "give each deployment its pools");
     check_hardware();
     for (std::size_t i = 0; i < made_.deployments.size(); ++i) settle_one(i);
-    if (reading_.good()) check_budget();
-    if (reading_.good()) set_gateway_slo();
+    check_budget();
+    set_gateway_slo();
   }
 
  private:
@@ -76,7 +76,7 @@ class DeploymentChecker {
   void check_unused() {
     const std::string path = reading_.first_given(
         {"budget.gpus", "budget.money_per_hour", "budget.objective", "budget.hardware", std::string{}});
-    if (!path.empty())
+    if (!path.empty() && reading_.is_read("deployments"))
       reading_.report(path, "has no effect without deployments", "planner.gpu_budget limits the pools of one model");
   }
 
@@ -86,7 +86,7 @@ class DeploymentChecker {
         if (made_.budget.hardware[i].name == made_.budget.hardware[j].name)
           reading_.report(fmt::format("budget.hardware[{}].name", i),
                           quote(made_.budget.hardware[i].name) + " is used twice");
-    if (reading_.given("budget.objective") && !made_.budget.is_limited())
+    if (reading_.given("budget.objective") && !made_.budget.is_limited() && reading_.is_read("budget"))
       reading_.report("budget.objective", "has no effect without a limit",
                       "give budget.gpus, budget.money_per_hour or budget.hardware");
   }
@@ -133,7 +133,8 @@ class DeploymentChecker {
     const std::string path = fmt::format("pools[{}]", index);
     std::vector<std::string_view> kinds;
     for (const planner::global::Hardware& kind : made_.budget.hardware) kinds.push_back(kind.name);
-    if (!pool.hardware.empty() && std::find(kinds.begin(), kinds.end(), pool.hardware) == kinds.end()) {
+    if (!pool.hardware.empty() && std::find(kinds.begin(), kinds.end(), pool.hardware) == kinds.end() &&
+        reading_.is_read("budget.hardware")) {
       const std::string close = suggestion(pool.hardware, kinds);
       reading_.report(path + ".hardware", quote(pool.hardware) + " is not in budget.hardware",
                       !close.empty()  ? close
@@ -150,6 +151,9 @@ class DeploymentChecker {
 
   // The replicas at the start must fit every limit.
   void check_budget() {
+    if (!reading_.is_valid("deployments") ||
+        !reading_.are_read({"replicas", "min_replicas", "max_replicas", "gpus", "engine", "price"}))
+      return;
     const BudgetSetup& budget = made_.budget;
     double gpus = 0.0, money = 0.0;
     std::vector<double> by_kind(budget.hardware.size(), 0.0);

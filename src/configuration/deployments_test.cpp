@@ -63,6 +63,29 @@ TEST(Deployments, HaveTheSharedValuesUnlessTheyGiveTheirOwn) {
   EXPECT_EQ(made.budget.hardware[0].gpus, 12U);
 }
 
+TEST(Deployments, PoolsHaveTheDrainDeadlinesOfTheirPlannerUnlessTheyGiveTheirOwn) {
+  const auto deadlines_of = [](const simulation::PoolSpec& pool) {
+    return std::pair{pool.drain_deadline, pool.unhealthy_drain_deadline};
+  };
+  using Deadlines = std::pair<std::optional<core::Duration>, std::optional<core::Duration>>;
+  using std::chrono::minutes, std::chrono::seconds;
+  EXPECT_EQ(deadlines_of(loaded("").run.pools[0]), (Deadlines{minutes{10}, seconds{30}}));
+  const Configuration one = loaded(
+      "planner: {drain_deadline: 5m}\n"
+      "pools: [{name: a, drain_deadline: 1h, prompt_max: 10}, {name: b, unhealthy_drain_deadline: 5s}]\n");
+  EXPECT_EQ(deadlines_of(one.run.pools[0]), (Deadlines{minutes{60}, seconds{30}}));
+  EXPECT_EQ(deadlines_of(one.run.pools[1]), (Deadlines{minutes{5}, seconds{5}}));
+  const Configuration two = loaded(
+      "planner: {drain_deadline: 5m}\n"
+      "deployments:\n"
+      "  - {name: a, model: m, planner: {drain_deadline: 6m}, pools: [{drain_deadline: 7m}]}\n"
+      "  - {name: b, model: n, planner: {drain_deadline: 6m}}\n"
+      "  - {name: c, model: o}\n");
+  EXPECT_EQ(two.deployments[0].run.pools[0].drain_deadline, minutes{7});
+  EXPECT_EQ(two.deployments[1].run.pools[0].drain_deadline, minutes{6});
+  EXPECT_EQ(two.deployments[2].run.pools[0].drain_deadline, minutes{5});
+}
+
 TEST(Deployments, OneAloneIsAConfigurationWithoutOthers) {
   const Configuration made = loaded(kTwo);
   const Configuration chat = of_deployment(made, 0);

@@ -36,6 +36,14 @@ void add_pool_names(Table& table, simulation::PoolSpec& pool) {
              "GROUP/VERSION/PLURAL/NAME"},
             text(pool.kubernetes));
   table.add({"hardware", "", "kind of its GPUs, of the list budget.hardware"}, text(pool.hardware));
+  table
+      .add({"drain_deadline", "", "longest drain of its engines if the planner runs them itself"},
+           duration_above_zero(pool.drain_deadline))
+      .by_default("planner.drain_deadline");
+  table
+      .add({"unhealthy_drain_deadline", "", "the same for engines that answer neither the planner nor requests"},
+           duration_above_zero(pool.unhealthy_drain_deadline))
+      .by_default("planner.unhealthy_drain_deadline");
 }
 
 void add_segment(Table& table, signals::SegmentSlo& segment) {

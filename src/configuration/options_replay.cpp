@@ -100,7 +100,8 @@ void add_forecast(Table& table, PlannerSetup& setup) {
            names(setup.gpu_exporters))
       .placeholder("URL,…");
   table.add({"planner.drain_deadline", "",
-             "longest drain of an engine that the planner runs itself; what is open there after it is cut"},
+             "longest drain of an engine that the planner runs itself; what is open there after it is cut; a pool may "
+             "have its own"},
             duration_above_zero(setup.drain_deadline));
   table.add({"planner.unhealthy_drain_deadline", "",
              "the same for an engine that answers neither the planner nor requests, from its last sign of life"},

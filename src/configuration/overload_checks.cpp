@@ -19,6 +19,9 @@ class OverloadChecker {
       : tenants_(setup.tenants), options_(setup.options.dispatch), reading_(reading) {}
 
   void check_all() {
+    if (!reading_.is_read("classes") ||
+        !reading_.are_read_in_items("tenants", tenants_.size(), {"class", "tier", "overload", "over_budget"}))
+      return;
     for (const Class each : {Class::kInteractive, Class::kBatch}) check_class(each);
     for (std::size_t i = 0; i < tenants_.size(); ++i) check_tenant(i);
     check_order();

@@ -47,20 +47,26 @@ void check_pool_rules(const Configuration& made, options::Reading& reading) {
       if (const std::string path = fmt::format("pools[{}].{}", i, key); reading.given(path))
         reading.report(path, "has an effect on aggregated pools only");
   }
-  if (!all_aggregated) return;
+  if (!all_aggregated || !reading.are_read_in_items("pools", pools.size(),
+                                                    {"role", "name", "class", "tenant", "prompt_min", "prompt_max"}))
+    return;
+  bool is_valid = true;
+  const auto report = [&](const std::string& path, std::string what, std::string hint = {}) {
+    is_valid = false;
+    reading.report(path, std::move(what), std::move(hint));
+  };
   std::set<std::string_view> names;
   for (std::size_t i = 0; i < pools.size(); ++i) {
     const std::string path = fmt::format("pools[{}]", i);
     const signals::RequestSelector& selector = pools[i].serves;
     if (!names.insert(pools[i].name).second)
-      return reading.report(reading.first_given({path + ".name", path}),
-                            fmt::format("two pools are called {}", quote(pools[i].name)),
-                            "give each pool its own name");
+      report(reading.first_given({path + ".name", path}), fmt::format("two pools are called {}", quote(pools[i].name)),
+             "give each pool its own name");
     if (selector.prompt_min > selector.prompt_max)
-      return reading.report(
-          reading.first_given({path + ".prompt_max", path + ".prompt_min"}),
-          fmt::format("must be at least prompt_min ({}), is {}", selector.prompt_min, selector.prompt_max));
+      report(reading.first_given({path + ".prompt_max", path + ".prompt_min"}),
+             fmt::format("must be at least prompt_min ({}), is {}", selector.prompt_min, selector.prompt_max));
   }
+  if (!is_valid) return;
   std::vector<signals::RequestSelector> serves;
   for (const simulation::PoolSpec& pool : pools) serves.push_back(pool.serves);
   std::vector<bool> serves_any(pools.size());

@@ -91,6 +91,8 @@ LocalFleet::LocalFleet(net::Loop& loop, net::Client& client, logging::Log& log, 
     actuation::PoolWant want;
     want.pool = pool.name;
     want.role_switch = pool.role_switch;
+    want.drain_deadline = pool.drain_deadline;
+    want.unhealthy_drain_deadline = pool.unhealthy_drain_deadline;
     for (const std::string& argument : pool.arguments) want.revision += argument + " ";
     wants_.push_back(std::move(want));
     actions_failed_.push_back(0);

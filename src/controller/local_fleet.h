@@ -29,6 +29,7 @@ struct LocalPool {
   std::string model = "penstock-sim";
   std::vector<std::string> arguments;  // For `penstock engine`, without ports and id.
   std::optional<actuation::RoleSwitch> role_switch{};
+  std::optional<core::Duration> drain_deadline{}, unhealthy_drain_deadline{};  // Empty: those of the limits.
 };
 
 struct LocalFleetOptions {

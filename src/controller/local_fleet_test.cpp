@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -304,6 +305,27 @@ TEST_F(LocalFleetTest, AReplicaStartsWarmsUpServesDrainsAndEnds) {
   for (const std::string& line : log.lines(logging::Event::kReplicaState))
     stages.push_back(line.substr(line.find(" to=") + 4));
   EXPECT_EQ(stages, (std::vector<std::string>{"starting", "warming", "serving", "draining", "stopping", "stopped"}));
+}
+
+TEST_F(LocalFleetTest, ADrainEndsAtTheDeadlineOfItsPool) {
+  options.pools.push_back(options.pools[0]);
+  options.pools[0].name = "mail";
+  options.pools[0].drain_deadline = 200ms;
+  open();
+  fleet->set_target(0, 1);
+  fleet->set_target(1, 1);
+  EXPECT_TRUE(run_until(loop, [&] {
+    return std::count_if(fleet->state().replicas.begin(), fleet->state().replicas.end(),
+                         [](const actuation::Replica& replica) { return replica.stage == Stage::kServing; }) == 2;
+  })) << event_text();
+  open_requests = 1;
+  run_for(300ms);
+  fleet->set_target(0, 0);
+  fleet->set_target(1, 0);
+  run_until_some(Stage::kStopped);
+  for (const actuation::Replica& replica : fleet->state().replicas)
+    EXPECT_EQ(replica.stage, replica.pool == "mail" ? Stage::kStopped : Stage::kDraining);
+  EXPECT_TRUE(has_event("is stopped although it did not drain in")) << event_text();
 }
 
 TEST_F(LocalFleetTest, ANewPlannerGoesOnWithTheProcessesOfTheLast) {

@@ -175,7 +175,9 @@ Json scaling(const PlannerDaemon& daemon) {
 // The last diagnosis of latency.
 Json diagnosis(const PlannerDaemon& daemon) {
   if (!daemon.last_decision() || !daemon.last_decision()->cause) return nullptr;
-  return {{"cause", decision::to_string(*daemon.last_decision()->cause)}, {"text", daemon.last_decision()->diagnosis}};
+  return {{"cause", decision::to_string(*daemon.last_decision()->cause)},
+          {"text", daemon.last_decision()->diagnosis},
+          {"settings", report::engine_settings_json(*daemon.last_decision()->cause)}};
 }
 
 // Of the fleet and of the planner's data, newest first.

@@ -179,17 +179,20 @@ TEST_F(PlannerDaemonTest, AHoldIsLoggedOnceForEachReason) {
   policy.reason = decision::Reason::kNoData;
   run_until_decided(3);
   EXPECT_EQ(logged.size(), 2U);
-  policy.cause = decision::Cause::kQueue;
+  EXPECT_EQ(state()["diagnosis"]["settings"].size(), 0U);
+  policy.cause = decision::Cause::kKvPressure;
   run_until_decided(3);
   ASSERT_EQ(logged.size(), 3U);
-  EXPECT_EQ(logged[2].cause, decision::Cause::kQueue);
-  EXPECT_EQ(state()["diagnosis"]["text"], "words on queue");
+  EXPECT_EQ(logged[2].cause, decision::Cause::kKvPressure);
+  EXPECT_EQ(state()["diagnosis"]["text"], "words on kv_pressure");
+  EXPECT_EQ(state()["diagnosis"]["settings"][0]["rule"], "kv_reserve");
+  EXPECT_EQ(state()["diagnosis"]["settings"][0]["vllm"], "--max-num-seqs");
   policy.reason = decision::Reason::kSloMet;
   run_until_decided(3);
   EXPECT_EQ(daemon->decisions().size(), 3U) << "the oldest go";
   ASSERT_EQ(log.count(logging::Event::kDecision), 4U);
   EXPECT_EQ(log.lines(logging::Event::kDecision)[2],
-            "decision policy=scripted mode=act pool=chat current=1 target=1 reason=no_data cause=queue");
+            "decision policy=scripted mode=act pool=chat current=1 target=1 reason=no_data cause=kv_pressure");
   EXPECT_EQ(state()["decisions"][0]["reason"], decision::to_string(decision::Reason::kSloMet))
       << "the newest come first";
 }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <initializer_list>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -365,15 +366,21 @@ std::vector<Json> manifests_of(const PlannerManifest& planner) {
   return objects.take();
 }
 
-std::string prometheus_rule_of(const ProgramManifest& program) {
+std::string prometheus_rule_of(const ProgramManifest& program, std::string_view runbooks) {
+  constexpr std::string_view kDocs = "https://penstock.example.com/docs";
   Objects objects{program, "planner"};
   objects.add(kMonitoring, "PrometheusRule");
   std::string text = to_yaml(objects.take()) + "spec:\n";
-  bool begins_line = true;
-  for (const char c : assets::rules()) {
-    if (begins_line && c != '\n') text += "  ";
-    begins_line = c == '\n';
-    text += c;
+  while (runbooks.ends_with('/')) runbooks.remove_suffix(1);
+  for (std::string_view rest = assets::rules(); !rest.empty();) {
+    const std::size_t end = std::min(rest.find('\n'), rest.size() - 1) + 1;
+    std::string line{rest.substr(0, end)};
+    rest.remove_prefix(end);
+    if (const std::size_t docs = line.find(kDocs); docs != std::string::npos) {
+      if (runbooks.empty()) continue;
+      line.replace(docs, kDocs.size(), runbooks);
+    }
+    text += (line == "\n" ? "" : "  ") + line;
   }
   return text;
 }

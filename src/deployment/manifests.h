@@ -59,7 +59,7 @@ struct PlannerManifest : ProgramManifest {
 [[nodiscard]] std::vector<nlohmann::ordered_json> manifests_of(const PlannerManifest& planner);
 
 // Returns the rules of packaging/monitoring/penstock-rules.yaml as a PrometheusRule of the program, in YAML. Templates
-// in their texts stay as they are.
-[[nodiscard]] std::string prometheus_rule_of(const ProgramManifest& program);
+// in their texts stay as they are. `runbooks` is the address of docs/ for the links of the alerts; empty: none.
+[[nodiscard]] std::string prometheus_rule_of(const ProgramManifest& program, std::string_view runbooks);
 
 }  // namespace penstock::deployment

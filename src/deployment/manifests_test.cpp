@@ -247,7 +247,7 @@ TEST(Manifests, TheEnginesAreScrapedThroughThePlannerOnly) {
 }
 
 TEST(Manifests, ThePrometheusRuleHasTheEmbeddedRulesAsItsSpec) {
-  const std::string text = prometheus_rule_of(with_names<PlannerManifest>());
+  const std::string text = prometheus_rule_of(with_names<PlannerManifest>(), {});
   EXPECT_TRUE(text.starts_with("apiVersion: monitoring.coreos.com/v1\nkind: PrometheusRule\nmetadata:\n  name: gw\n"))
       << text.substr(0, 200);
   EXPECT_NE(text.find("\nspec:\n  # Recording and alerting rules"), std::string::npos);

@@ -8,7 +8,7 @@
 namespace penstock::deployment {
 namespace {
 
-constexpr std::size_t kImageBytesMax = 512;
+constexpr std::size_t kImageBytesMax = 512, kLinkBytesMax = 512;
 
 constexpr bool is_lower(char c) { return c >= 'a' && c <= 'z'; }
 constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
@@ -94,6 +94,17 @@ core::Result<void> check_image(std::string_view text) {
       consists_of(text, allowed))
     return {};
   return core::invalid_input({}, "is not the reference of a container image", "as registry.example/penstock:1.0");
+}
+
+core::Result<void> check_link(std::string_view text) {
+  const auto allowed = [](char c) {
+    return is_letter(c) || is_digit(c) || std::string_view{"-._~:/?&=%+@"}.find(c) != std::string_view::npos;
+  };
+  for (const std::string_view scheme : {"http://", "https://"})
+    if (text.starts_with(scheme) && text.size() > scheme.size() && text.size() <= kLinkBytesMax &&
+        consists_of(text, allowed))
+      return {};
+  return core::invalid_input({}, "is not the address of pages", "as https://wiki.example.org/penstock");
 }
 
 core::Result<void> check_variable(std::string_view text) {

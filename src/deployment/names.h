@@ -26,6 +26,8 @@ inline constexpr std::size_t kNameBytesMax = 253;
 [[nodiscard]] core::Result<void> check_quantity(std::string_view text);
 // The reference of a container image, such as "registry.example/penstock:1.0".
 [[nodiscard]] core::Result<void> check_image(std::string_view text);
+// Accepts an address of pages, such as https://wiki.example.org/penstock.
+[[nodiscard]] core::Result<void> check_link(std::string_view text);
 // The name of an environment variable that is also the key of a Secret.
 [[nodiscard]] core::Result<void> check_variable(std::string_view text);
 

@@ -31,6 +31,10 @@ TEST(Names, LabelValuesHaveNoSlash) {
 TEST(Names, ImagesAndVariables) {
   for (const char* good : {"penstock:0.1.0", "registry.example:5000/a/b@sha256:00"}) EXPECT_TRUE(check_image(good));
   for (const char* bad : {"", " a", "a\n", "a;b", "-a"}) EXPECT_FALSE(check_image(bad)) << bad;
+  for (const char* good : {"https://wiki.example.org/penstock", "http://docs:8080/a?b=c"})
+    EXPECT_TRUE(check_link(good)) << good;
+  for (const char* bad : {"", "docs", "https://", "ftp://a", "https://a b", "https://a\n", "https://a#b", "https://a'"})
+    EXPECT_FALSE(check_link(bad)) << bad;
   for (const char* good : {"A", "_a1"}) EXPECT_TRUE(check_variable(good)) << good;
   for (const char* bad : {"", "1a", "a-b", "a=b", "a b"}) EXPECT_FALSE(check_variable(bad)) << bad;
 }

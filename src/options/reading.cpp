@@ -64,6 +64,12 @@ std::vector<std::string> pieces_of(const Option& option, const std::string& text
   return {};
 }
 
+// Returns true if the path is the other one or below it. The empty path is the root.
+bool is_within(std::string_view path, std::string_view other) {
+  return path.starts_with(other) &&
+         (other.empty() || path.size() == other.size() || path[other.size()] == '.' || path[other.size()] == '[');
+}
+
 // A list with too many items is rejected before any item is created.
 constexpr std::string_view kDash = "begin each with a dash";
 
@@ -84,7 +90,46 @@ std::string Reading::location(std::string_view path) const {
   return std::string{option != nullptr && !option->names.flag.empty() ? option->names.flag : path};
 }
 
+bool Reading::is_read(std::string_view path) const {
+  std::vector<std::string> names = {std::string{path}};
+  if (!scope_.empty()) names.push_back(fmt::format("{}.{}", scope_, path));
+  for (const std::string& name : names) {
+    if (std::any_of(unread_.begin(), unread_.end(),
+                    [&](const std::string& unread) { return is_within(unread, name) || is_within(name, unread); }))
+      return false;
+    if (given(path)) continue;
+    const std::size_t dot = name.rfind('.');
+    const std::string_view section =
+        dot == std::string::npos ? std::string_view{} : std::string_view{name}.substr(0, dot);
+    const std::vector<std::string_view> key = {std::string_view{name}.substr(section.empty() ? 0 : dot + 1)};
+    // The root has too many keys for an unknown one to stand for any of them.
+    for (const UnknownKey& unknown : unknown_)
+      if (unknown.section == section && (!section.empty() || !suggestion(unknown.key, key).empty())) return false;
+  }
+  return true;
+}
+
+bool Reading::are_read(std::initializer_list<std::string_view> paths) const {
+  return std::all_of(paths.begin(), paths.end(), [&](std::string_view path) { return is_read(path); });
+}
+
+bool Reading::are_read_in_items(std::string_view list, std::size_t count,
+                                std::initializer_list<std::string_view> keys) const {
+  if (!given(list) && !is_read(list)) return false;
+  for (std::size_t i = 0; i < count; ++i)
+    for (const std::string_view key : keys)
+      if (!is_read(fmt::format("{}[{}].{}", list, i, key))) return false;
+  return true;
+}
+
+bool Reading::is_valid(std::string_view path) const {
+  return is_read(path) && std::none_of(reported_.begin(), reported_.end(),
+                                       [&](const std::string& reported) { return is_within(reported, path); });
+}
+
 void Reading::report(std::string_view path, std::string what, std::string hint) {
+  if (!is_read(path)) return;
+  reported_.push_back(scope_.empty() ? std::string{path} : fmt::format("{}.{}", scope_, path));
   core::Error error{core::ErrorCode::kInvalidInput, location(path), std::move(what), std::move(hint)};
   const bool is_known = std::any_of(problems_.begin(), problems_.end(), [&](const core::Error& each) {
     return each.where == error.where && each.what == error.what;
@@ -106,10 +151,12 @@ class TableReader {
     std::optional<YamlNode> root;
     if (!source_.file.empty()) {
       auto parsed = parse_yaml(source_.file, source_.yaml);
-      if (parsed)
+      if (parsed) {
         root = *std::move(parsed);
-      else
+      } else {
         reading_.problems_ = std::move(parsed.error());
+        reading_.unread_ = {std::string{}};
+      }
     }
     if (root) {
       read_section(table_, *root, "", "");
@@ -138,12 +185,14 @@ class TableReader {
     std::string path;
   };
 
-  void report(const YamlNode& node, const std::string& path, core::Error error) {
+  void report(const YamlNode& node, const std::string& path, core::Error error, std::string_view missing = {}) {
     error.where = yaml_place(source_.file, node, path);
+    reading_.unread_.push_back(missing.empty() ? path : fmt::format("{}{}{}", path, path.empty() ? "" : ".", missing));
     found_.push_back({node.line, node.column, std::move(error)});
   }
-  void report_flag(std::string where, core::Error error) {
+  void report_flag(std::string where, const std::string& path, core::Error error) {
     error.where = std::move(where);
+    reading_.unread_.push_back(path);
     found_.push_back({SIZE_MAX, 0, std::move(error)});
   }
 
@@ -179,6 +228,7 @@ class TableReader {
   void report_unknown(const Table& table, const YamlNode::Key& key, const std::string& prefix,
                       const std::string& section) {
     const std::string shown = quote(key.text);
+    reading_.unknown_.push_back({prefix.substr(0, prefix.empty() ? 0 : prefix.size() - 1), key.text});
     YamlNode at;
     at.line = key.line;
     at.column = key.column;
@@ -264,15 +314,16 @@ class TableReader {
   void require(const YamlNode& node, const std::string& path, std::string_view key) {
     const std::string_view name = first_part(key);
     if (std::none_of(node.keys.begin(), node.keys.end(), [&](const auto& each) { return each.text == name; }))
-      report(node, path, error_of(fmt::format("needs the key {}", key)));
+      report(node, path, error_of(fmt::format("needs the key {}", key)), key);
   }
 
   void set_by_flag(const Option& option, const FlagValue& flag, const std::string& prefix, bool reports) {
     core::Result<void> result;
     const std::vector<std::string> texts = pieces_of(option, flag.text, result);
     if (result) result = option.value.parse(texts);
-    if (!result && reports) report_flag(flag.flag, error_in(option, result.error()));
     const std::string path = prefix + std::string{option.names.key.empty() ? option.names.flag : option.names.key};
+    if (!result) reading_.unread_.push_back(path);
+    if (!result && reports) report_flag(flag.flag, path, error_in(option, result.error()));
     reading_.origins_[path] = flag.flag;
     for (std::size_t i = 0; option.value.is_list && i < texts.size(); ++i)
       reading_.origins_[fmt::format("{}[{}]", path, i)] = flag.flag;
@@ -306,7 +357,9 @@ class TableReader {
   // Reads "key=value,…" into the rows of a section.
   void assign(const FlagValue& flag, const Table& rows, const std::string& section, const std::string& prefix) {
     auto assignments = split_assignments(flag.text);
-    if (!assignments) return report_flag(flag.flag, assignments.error());
+    const std::string& path = prefix.empty() ? section : prefix;
+    const std::string above = path.substr(0, path.size() - 1);
+    if (!assignments) return report_flag(flag.flag, above, assignments.error());
     for (const Assignment& assignment : *assignments) {
       const Option* option = rows.with_key(section + assignment.key);
       if (option == nullptr) {
@@ -316,12 +369,15 @@ class TableReader {
         const std::string_view now = rows.new_name(section + assignment.key);
         std::string hint = now.empty() ? suggestion(assignment.key, known) : error_of_former_name(now).hint;
         if (hint.empty()) hint = "its keys are " + choices(known);
-        report_flag(flag.flag, error_of("unknown key " + quote(assignment.key), std::move(hint)));
+        reading_.unknown_.push_back({above, assignment.key});
+        report_flag(flag.flag, path + assignment.key,
+                    error_of("unknown key " + quote(assignment.key), std::move(hint)));
         continue;
       }
       const std::string where = flag.flag + " " + assignment.key;
       const std::vector<std::string> texts = {assignment.text};
-      if (auto done = option->value.parse(texts); !done) report_flag(where, error_in(*option, done.error()));
+      if (auto done = option->value.parse(texts); !done)
+        report_flag(where, prefix + std::string{option->names.key}, error_in(*option, done.error()));
       reading_.origins_[prefix + std::string{option->names.key}] = where;
     }
   }

@@ -38,7 +38,19 @@ class Reading {
   // looked up at the top. Empty: only at the top.
   void set_scope(std::string item) { scope_ = std::move(item); }
 
-  // An error that was reported before is not repeated.
+  // Returns false if the value, or a value within the section or list, could not be read. Also if it is not given and
+  // an unknown key beside it may have been meant to give it. A check of several values needs all of them, since an
+  // error would otherwise only follow from another one.
+  [[nodiscard]] bool is_read(std::string_view path) const;
+  [[nodiscard]] bool are_read(std::initializer_list<std::string_view> paths) const;
+  // The same of the keys in each of `count` items of a list.
+  [[nodiscard]] bool are_read_in_items(std::string_view list, std::size_t count,
+                                       std::initializer_list<std::string_view> keys) const;
+
+  // Returns true if it is read, and no error of the value, or of a value within the section or list, was reported.
+  [[nodiscard]] bool is_valid(std::string_view path) const;
+
+  // An error that was reported before is not repeated, and one of a value that could not be read is not added.
   void report(std::string_view path, std::string what, std::string hint = {});
   void report(std::string_view path, core::Error error) { report(path, std::move(error.what), std::move(error.hint)); }
   [[nodiscard]] const Problems& problems() const { return problems_; }
@@ -50,9 +62,16 @@ class Reading {
   // Null: the value is not given.
   [[nodiscard]] const std::string* origin_of(std::string_view path) const;
 
+  struct UnknownKey {
+    std::string section, key;
+  };
+
   const Table* table_;
   std::string scope_;
   std::map<std::string, std::string, std::less<>> origins_;
+  std::vector<std::string> unread_;  // Paths. The empty one is the whole file.
+  std::vector<UnknownKey> unknown_;
+  std::vector<std::string> reported_;  // Paths of which errors were reported.
   Problems problems_;
 };
 

@@ -144,6 +144,39 @@ TEST(Reading, RefusesAValueWhereASectionIsMeantAndTheReverse) {
             "p.yaml:1:9: wheels: must have at most 3 items, has 4\n");
 }
 
+TEST(Reading, KnowsWhichValuesCouldNotBeRead) {
+  Bicycle made;
+  const Table table = table_of(made);
+  Reading reading = read(table, {"p.yaml", "slo: {tftt: 1s}\nwheels: [{name: a, spokes: 50}, {name: b}]\n", {}});
+  EXPECT_FALSE(reading.is_read(""));
+  EXPECT_TRUE(reading.is_read("budget"));
+  EXPECT_FALSE(reading.is_read("slo"));
+  EXPECT_FALSE(reading.is_read("slo.ttft")) << "the unknown key may have been meant to give it";
+  EXPECT_FALSE(reading.is_read("wheels[0].spokes"));
+  EXPECT_FALSE(reading.is_read("wheels[0]"));
+  EXPECT_FALSE(reading.is_read("wheels"));
+  EXPECT_TRUE(reading.are_read({"wheels[0].name", "wheels[1]", "wheels[1].spokes"}));
+  EXPECT_TRUE(reading.are_read_in_items("wheels", 2, {"name"}));
+  EXPECT_FALSE(reading.are_read_in_items("wheels", 2, {"name", "spokes"}));
+  const std::size_t before = reading.problems().size();
+  reading.report("wheels[0].spokes", "is below another");
+  EXPECT_EQ(reading.problems().size(), before);
+  EXPECT_TRUE(reading.is_valid("wheels[1]"));
+  reading.report("wheels[1].spokes", "is below another");
+  EXPECT_EQ(reading.problems().size(), before + 1);
+  EXPECT_FALSE(reading.is_valid("wheels[1]"));
+  EXPECT_TRUE(reading.is_read("wheels[1]"));
+}
+
+TEST(Reading, OfFlagsKnowsWhichValuesCouldNotBeRead) {
+  Bicycle made;
+  const Table table = table_of(made);
+  const Reading reading = read(table, {"", "", {{"--slo", "tftt=1s"}, {"--budget", "x"}}});
+  EXPECT_FALSE(reading.is_read("budget"));
+  EXPECT_FALSE(reading.is_read("slo.ttft"));
+  EXPECT_TRUE(reading.is_read("wheels"));
+}
+
 TEST(Reading, SecretsStayOutOfMessages) {
   EXPECT_EQ(problems("key: ',sk-1'\n"), "p.yaml:1:6: key: is not a valid list\n");
 }

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "decision/decision_text.h"
+#include "decision/engine_settings.h"
 #include "report/format.h"
 #include "report/grid.h"
 
@@ -88,8 +89,16 @@ std::string last_change(std::span<const DecisionRecord* const> before) {
 
 std::string diagnosis_of(const DecisionRecord& record) {
   if (!record.cause && record.diagnosis.empty()) return {};
-  return sentence("Diagnosis: " +
-                  (record.diagnosis.empty() ? std::string{to_string(*record.cause)} : printable(record.diagnosis)));
+  std::string text = sentence(
+      "Diagnosis: " + (record.diagnosis.empty() ? std::string{to_string(*record.cause)} : printable(record.diagnosis)));
+  if (!record.cause) return text;
+  for (const decision::EngineSetting& each : decision::settings_against(*record.cause)) {
+    std::string flags;
+    for (const auto& [engine, flag] : {std::pair{"vLLM", each.vllm}, {"SGLang", each.sglang}, {"Triton", each.triton}})
+      if (!flag.empty()) flags += fmt::format("{}{} {}", flags.empty() ? "" : ", ", engine, flag);
+    text += sentence(fmt::format("Engine setting that may help: {} ({})", each.advice, flags));
+  }
+  return text;
 }
 
 std::string phase_of(const DecisionRecord& record) {

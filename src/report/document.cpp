@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 
+#include "decision/engine_settings.h"
 #include "decision/fields.h"
 #include "report/answer.h"
 #include "report/ranking.h"
@@ -49,6 +50,17 @@ Json json_of(const decision::Candidate& tried, const std::vector<std::string>& p
 }
 
 }  // namespace
+
+Json engine_settings_json(decision::Cause cause) {
+  Json json = Json::array();
+  for (const decision::EngineSetting& each : decision::settings_against(cause))
+    json.push_back({{"rule", each.rule},
+                    {"advice", each.advice},
+                    {"vllm", each.vllm},
+                    {"sglang", each.sglang},
+                    {"triton", each.triton}});
+  return json;
+}
 
 Json decision_json(const DecisionRecord& record, Rendering rendering) {
   Json json = Json::object();

@@ -25,6 +25,8 @@ struct DocumentOptions {
 // The fields of this rendering. A log and the live page have evidence and candidates as lists.
 [[nodiscard]] nlohmann::ordered_json decision_json(const decision::DecisionRecord& record,
                                                    decision::Rendering rendering);
+// The settings of engines that may help against the cause of bad latency, in a list.
+[[nodiscard]] nlohmann::ordered_json engine_settings_json(decision::Cause cause);
 // Figures without data (percentiles of no request) are null, never zero.
 [[nodiscard]] nlohmann::ordered_json make_document(const Report& report, const DocumentOptions& options);
 // The sums of the policies, best first, and `deployments` with the document of each.

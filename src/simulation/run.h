@@ -39,7 +39,9 @@ struct PoolSpec : signals::Pool {
   std::string step_time_model = "polynomial";  // Description of step_time; see engine/step_time_models.h.
   bool overflow = true;                        // Its requests may go to a pool that answers clearly sooner.
   std::string kubernetes;  // Of a live fleet: the object whose replicas are the pool, "deployment/NAME"; empty: none.
-  std::string hardware;    // Kind of its GPUs, for the stock of a shared budget; empty: a kind without a limit.
+  // Of engines that a live planner runs itself. A configuration sets them to those of its planner by default.
+  std::optional<core::Duration> drain_deadline, unhealthy_drain_deadline;
+  std::string hardware;  // Kind of its GPUs, for the stock of a shared budget; empty: a kind without a limit.
 };
 
 // The rules by which a dispatcher chooses among several aggregated pools; empty if there is only one.

@@ -162,6 +162,17 @@ class WhatIsShown(LiveTest):
         self.assertEqual((page.text("#phase"), page.text("#diagnosis-cause")), ("observe", "no problem found"))
         self.assert_clean(page)
 
+    def test_a_diagnosis_has_the_settings_of_the_engine_that_may_help(self):
+        page = self.show()
+        setting = {"rule": "kv_reserve", "advice": "keep <b>KV</b> free", "vllm": "--max-num-seqs", "sglang": "--max-running-requests", "triton": ""}
+        self.server.tell(later(self.server.state, diagnosis={"cause": "kv_pressure", "text": "TTFT is bad", "settings": [setting]}))
+        page.wait_for("!document.querySelector('#diagnosis-settings').hidden")
+        self.assertEqual(page.text("#diagnosis-settings"),
+                         "Engine settings that may help: keep <b>KV</b> free (vLLM --max-num-seqs, SGLang --max-running-requests).")
+        self.server.tell(later(self.server.state, diagnosis={"cause": "none", "text": "all is well", "settings": []}))
+        page.wait_for("document.querySelector('#diagnosis-settings').hidden")
+        self.assert_clean(page)
+
     def test_what_is_missing_is_a_dash_and_never_zero(self):
         page = self.show("bare")
         for tile in ("attainment", "ttft", "itl", "queue", "kv", "hits"):

@@ -96,7 +96,7 @@ class Help(CliTest):
             self.assertEqual((ROOT / f"docs/reference/{command}-options.md").read_text(), page)
 
 
-FURTHER_CHECKS = "p.yaml: further checks run once these problems are fixed"
+NOT_COMPARED = "p.yaml: values that cannot be read were not compared with others"
 
 
 class Check(CliTest):
@@ -111,11 +111,11 @@ class Check(CliTest):
         self.assertEqual(done.stdout, "")
         self.assertEqual(done.stderr.splitlines(),
                          ["p.yaml:4:5: to: must be later than from (2h), is 1h",
-                          "p.yaml:1:11: replicas: must be at most max_replicas (8), is 9", FURTHER_CHECKS])
+                          "p.yaml:1:11: replicas: must be at most max_replicas (8), is 9"])
         self.write("p.yaml", "slo: {ttft: 0s}\nreplica: 9\n")
         self.assertEqual(self.run_program("check", "p.yaml", code=2).stderr.splitlines(),
                          ["p.yaml:1:13: slo.ttft: must be longer than 0, is '0s'",
-                          "p.yaml:2:1: replica: unknown key; did you mean replicas?", FURTHER_CHECKS])
+                          "p.yaml:2:1: replica: unknown key; did you mean replicas?", NOT_COMPARED])
 
     def test_a_value_that_cannot_be_read_does_not_hide_others_that_are_invalid(self):
         self.write("p.yaml", "slo: {ttft: 2s, itl: 50}\ngateway:\n  listen: 99999\n  replicas: [{url: 'ftp://a'}]\n"
@@ -125,27 +125,36 @@ class Check(CliTest):
         self.assertEqual(sorted(line.split(": ")[1] for line in lines[:-1]),
                          ["engine.model", "gateway.listen", "gateway.replicas[0].url", "planner.schedules[0].cron", "slo.itl", "trace"],
                          lines)
-        self.assertEqual(lines[-1], FURTHER_CHECKS)
+        self.assertEqual(lines[-1], NOT_COMPARED)
         self.write("p.yaml", "slo: {itl: 50}\nplanner: {schedules: [{length: 1h, replicas: 3}]}\ngateway: {replicas: [{model: m}]}\n")
         lines = self.run_program("check", "p.yaml", code=2).stderr.splitlines()
         self.assertEqual([line.split(": ")[1] for line in lines[:-1]],
                          ["slo.itl", "planner.schedules[0]", "gateway.replicas[0]"], lines)
         self.write("p.yaml", "replicas: 9\nmax_replicas: 8\ngateway: {listen: 99999}\n")
         lines = self.run_program("check", "p.yaml", code=2).stderr.splitlines()
-        self.assertEqual([line.split(": ")[1] for line in lines[:-1]], ["replicas", "gateway.listen"], lines)
+        self.assertEqual([line.split(": ")[1] for line in lines], ["replicas", "gateway.listen"], lines)
+
+    def test_errors_of_all_kinds_are_reported_in_one_run(self):
+        self.write("p.yaml", "slo: {ttft: 2}\npolcy: all\nreplicas: 9\nmax_replicas: 8\nplanner: {warm_trace: missing.csv}\n"
+                   "tenants: [{name: shop, key_files: [missing.key]}]\n")
+        lines = self.run_program("check", "p.yaml", code=2).stderr.splitlines()
+        self.assertEqual([line.split(": ")[1] for line in lines],
+                         ["slo.ttft", "polcy", "replicas", "planner.warm_trace", "missing.key", NOT_COMPARED.split(": ")[1]], lines)
 
     def test_contradictions_of_the_slo_and_the_planner(self):
         self.write("p.yaml", "slo: {segments: [{name: chat, tenat: x}]}\nplanner: {predictor: seasonale, gpu_budget: 8}\n")
         self.assertEqual(self.run_program("check", "p.yaml", code=2).stderr.splitlines(),
-                         ["p.yaml:1:31: slo.segments[0].tenat: unknown key; did you mean tenant?", FURTHER_CHECKS])
+                         ["p.yaml:1:31: slo.segments[0].tenat: unknown key; did you mean tenant?",
+                          "p.yaml:2:22: planner.predictor: unknown predictor 'seasonale'; did you mean seasonal? there are constant, linear, seasonal, arima, kalman, "
+                          "decomposition or auto",
+                          NOT_COMPARED])
         self.write("p.yaml", "slo: {segments: [{name: chat, ttft: 1s}]}\nplanner: {predictor: seasonale, gpu_budget: 1}\n"
                    "pools: [{gpus: 2, price: 3}]\n")
         lines = self.run_program("check", "p.yaml", code=2).stderr.splitlines()
         self.assertEqual([line.split(";")[0] for line in lines],
                          ["p.yaml:1:18: slo.segments[0]: selects nothing",
                           "p.yaml:2:22: planner.predictor: unknown predictor 'seasonale'",
-                          "p.yaml:2:45: planner.gpu_budget: must be at least the 2 GPUs of the pools' min_replicas, is 1",
-                          FURTHER_CHECKS])
+                          "p.yaml:2:45: planner.gpu_budget: must be at least the 2 GPUs of the pools' min_replicas, is 1"])
 
     def test_engines_formats_and_synthetic_traffic_are_validated(self):
         self.write("p.yaml", "format: moncake\n")

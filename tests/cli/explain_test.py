@@ -97,6 +97,19 @@ class DecisionLog(CliTest):
                       re.sub(r"\n {4}(?=\S)", " ", page))
         self.assertLessEqual(max(map(len, page.splitlines())), 100)
 
+    def test_a_diagnosis_names_the_settings_of_the_engine_that_may_help(self):
+        entry = {"at_s": 60, "policy": "penstock", "pool": "chat", "current": 2, "target": 3, "reason": "slo_at_risk", "limited_by": "",
+                 "evidence": [], "candidates": [], "would_change": "more load", "diagnosis": "TTFT is bad"}
+        for cause, settings in (("kv_pressure", ["keep a part of the KV cache free: fewer sequences at once (vLLM --max-num-seqs, SGLang --max-running-requests, ",
+                                                 "compare FP8, "]),
+                                ("cold_start", ["keep the weights on a local NVMe of the nodes: "]), ("queue", [])):
+            self.write("one.jsonl", json.dumps({**entry, "cause": cause}) + "\n")
+            page = re.sub(r"\n {4}(?=\S)", " ", self.run_program("explain", "one.jsonl", "--at", "2m").stdout)
+            found = re.findall(r"(?m)^  Engine setting that may help: (.*)", page)
+            self.assertEqual(len(found), len(settings), page)
+            for line, begin in zip(found, settings):
+                self.assertTrue(line.startswith(begin), line)
+
     def test_a_log_of_policies_that_never_decide_is_empty_and_says_so(self):
         self.run_program("replay", BUSY, "--policy", "static", "--decision-log", self.log)
         self.assertEqual(self.entries(), [])

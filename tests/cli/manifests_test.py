@@ -115,12 +115,19 @@ class Manifests(CliTest):
         self.assertEqual(text.count("events.k8s.io"), 1)
 
     def test_the_rules_for_the_operator_of_prometheus(self):
-        """Whatever else is written, the last document is the file of packaging/, two columns to the right."""
+        """Whatever else is written, the last document is the file of packaging/, two columns to the right, with the given links."""
         rules = (Path(__file__).resolve().parents[2] / "packaging/monitoring/penstock-rules.yaml").read_text()
-        text = self.manifests("planner", PLANNER, "--namespace", "llm", "--prometheus-rule", "--pod-monitor")
+        text = self.manifests("planner", PLANNER, "--namespace", "llm", "--prometheus-rule", "--pod-monitor", "--runbooks",
+                              "https://penstock.example.com/docs/")
         head, spec = text.split("\n---\n")[-1].split("\nspec:\n")
         self.assertRegex(head, r"\AapiVersion: monitoring.coreos.com/v1\nkind: PrometheusRule\nmetadata:\n  name: penstock-planner\n  namespace: llm\n")
         self.assertEqual(re.sub("(?m)^  ", "", spec), rules)
+        flags = ("planner", PLANNER, "--namespace", "llm", "--prometheus-rule", "--pod-monitor")
+        self.assertEqual(self.manifests(*flags, "--runbooks", "https://wiki.example.org/p"),
+                         text.replace("https://penstock.example.com/docs", "https://wiki.example.org/p"))
+        self.assertEqual(self.manifests(*flags), re.sub(r"(?m)^ +runbook_url: .*\n", "", text), "no link is better than a dead one")
+        self.assertIn("--runbooks: 'wiki' is not the address of pages",
+                      self.run_program("manifests", "planner", "penstock.yaml", "--runbooks", "wiki", code=2).stderr)
         self.assertNotIn("PrometheusRule", self.manifests("planner", PLANNER))
         self.run_program("manifests", "gateway", "penstock.yaml", "--prometheus-rule", code=2)
 

@@ -152,18 +152,33 @@ class UpTest(unittest.TestCase):
         self.assertIn("the gateway ended by itself", up.log())
         until("the end of all engines", lambda: not home.engines())
 
-    def test_a_port_in_use_is_named(self):
-        home = self.make_home()
-        with socket.socket() as taken:
-            taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            taken.bind(("127.0.0.1", home.own_ports[0]))
-            taken.listen()
-            refused = subprocess.run([PROGRAM, "up", *Up.places(home), "--config", home.config], capture_output=True,
-                                     text=True, timeout=SECONDS)
-        self.assertEqual(refused.returncode, 1)
-        self.assertIn(f"127.0.0.1:{home.own_ports[0]}", refused.stderr)
-        self.assertIn("is taken", refused.stderr)
+    def refused(self, home, *words):
+        done = subprocess.run([PROGRAM, "up", *Up.places(home), "--config", home.config, *words], capture_output=True,
+                              text=True, timeout=SECONDS)
+        self.assertEqual(done.stdout, "", "nothing has started")
+        self.assertFalse(os.path.exists(home.path("gateway.log")))
         self.assertEqual(home.engines(), {})
+        return done.returncode, done.stderr
+
+    def test_an_address_in_use_is_named_before_anything_starts(self):
+        home = self.make_home()
+        for flag, port in zip(("--listen", "--admin-listen", "--dashboard"), home.own_ports):
+            with socket.socket() as taken:
+                taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                taken.bind(("127.0.0.1", port))
+                taken.listen()
+                code, message = self.refused(home)
+            self.assertEqual(code, 1)
+            self.assertIn(f"penstock: {flag} 127.0.0.1:{port}: port {port} is taken", message)
+        code, message = self.refused(home, "--dashboard", f"127.0.0.1:{home.own_ports[0]}")
+        self.assertEqual(code, 1)
+        self.assertIn(f"penstock: --dashboard 127.0.0.1:{home.own_ports[0]}: port", message)
+
+    def test_an_invalid_address_is_refused_before_anything_starts(self):
+        home = self.make_home()
+        for flag in ("--listen", "--admin-listen", "--dashboard"):
+            self.assertEqual(self.refused(home, flag, "here"),
+                             (2, f"penstock: {flag}: must be address:port, is 'here'; as 127.0.0.1:8000, or :8000 for all addresses\n"))
 
 
 if __name__ == "__main__":

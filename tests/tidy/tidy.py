@@ -25,7 +25,7 @@ MAY_USE = {
     "telemetry": ["core"],
     "signals": ["core", "telemetry"],
     "decision": ["core", "signals"],
-    "capacity": ["core", "engine", "signals"],
+    "capacity": ["core", "engine", "signals", "decision"],
     "profiling": ["core", "telemetry", "engine"],
     "forecast": ["core"],
     "planner": ["core", "signals", "decision", "capacity", "forecast"],

@@ -115,6 +115,14 @@ function showDiagnosis(state) {
   mark(byId('diagnosis'), 'data-tone', !cause ? null : lacks(state) ? 'over' : CAUSE_FINE.has(cause) ? 'good' : 'near');
   setText(byId('diagnosis-cause'), !cause ? NOTHING : CAUSE_FINE.has(cause) ? 'no problem found' : clippedName(cause));
   setText(byId('diagnosis-words'), diagnosis ? unbroken(clip(diagnosis.text, 800)) : 'No diagnosis yet, or the policy gives none.');
+  const settings = diagnosis ? list(diagnosis.settings).map(engineSetting) : [];
+  byId('diagnosis-settings').hidden = !settings.length;
+  setText(byId('diagnosis-settings'), settings.length ? unbroken(clip(`Engine settings that may help: ${settings.join('; ')}.`, 600)) : '');
+}
+
+function engineSetting(setting) {
+  const flags = [['vLLM', setting.vllm], ['SGLang', setting.sglang], ['Triton', setting.triton]];
+  return `${text(setting.advice)} (${flags.filter(([, flag]) => flag).map(([engine, flag]) => `${engine} ${text(flag)}`).join(', ')})`;
 }
 
 // ---- actions ---------------------------------------------------------------------------------------------------------
