@@ -71,10 +71,9 @@ TEST_F(AdmissionControllerTest, ARefusalForBudgetNamesTheLimitAndRetryAfter) {
   const Answer answer = arrive(2, kAcme, 500);
   EXPECT_EQ(answer.decision, Decision::kRefuseBudget);
   EXPECT_EQ(answer.retry_after_s, 3U);
-  EXPECT_EQ(
-      answer.why,
-      "the request reserves 500 tokens of prompt and answer; 200 of 6000 tokens per minute are left to tenant acme "
-      "(tokens_per_minute); shorten the prompt, or retry in 3 s");
+  EXPECT_EQ(answer.why,
+            "the request reserves 500 tokens of prompt and answer; 200 of 1000 tokens are left to tenant acme (burst); "
+            "shorten the prompt, or retry in 3 s");
   EXPECT_EQ(arrive(3, kAcme, 500, Verdict::kAdmit, Class::kInteractive, 0, kNow + seconds{3}).decision,
             Decision::kAdmit);
 }

@@ -32,7 +32,8 @@ Answer ControllerState::refuse_budget(const Arrival& arrival, LimitKind limit, c
   const bool of_class = limit == LimitKind::kClassBudget;
   const TokenBudget& budget = of_class ? class_budgets[index_of(arrival.traffic_class)] : tenant.budget;
   const std::string whose = of_class ? class_option(arrival.traffic_class, "tokens_per_minute")
-                                     : fmt::format("tenant {} (tokens_per_minute)", tenant.limits.name);
+                                     : fmt::format("tenant {} ({})", tenant.limits.name,
+                                                   budget.limits().burst > 0.0 ? "burst" : "tokens_per_minute");
   return refuse(arrival.tenant, Decision::kRefuseBudget, seconds,
                 budget_sentence(budget.limits(), whose, budget.available(arrival.now), arrival.claimed(), seconds));
 }

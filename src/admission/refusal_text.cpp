@@ -26,9 +26,9 @@ std::string class_option(Class traffic_class, const char* option) {
 std::string budget_sentence(const BudgetLimits& limits, const std::string& whose, double available,
                             const BudgetClaim& claim, std::uint32_t seconds) {
   return fmt::format(
-      "the request reserves {} tokens of prompt and answer; {:.0f} of {:.0f} tokens per minute are left to {}; {}, "
-      "or retry in {} s",
-      claim.needed, std::max(std::floor(available), 0.0), limits.tokens_per_minute, whose, shorter(claim), seconds);
+      "the request reserves {} tokens of prompt and answer; {:.0f} of {:.0f} tokens are left to {}; {}, or retry in "
+      "{} s",
+      claim.needed, std::max(std::floor(available), 0.0), limits.capacity(), whose, shorter(claim), seconds);
 }
 
 std::string concurrency_sentence(std::string_view tenant, std::uint32_t running, std::uint32_t running_elsewhere,

@@ -13,7 +13,6 @@
 #include "cli/overload_page.h"
 #include "configuration/traces.h"
 #include "engine/step_time_models.h"
-#include "gateway/keys.h"
 #include "options/reference.h"
 #include "replay/planner_setup.h"
 #include "replay/setup.h"
@@ -141,10 +140,7 @@ void check_gateway(const configuration::GatewaySetup& setup, const std::string& 
   if (!reading.is_valid("gateway") || !reading.is_valid("tenants")) return;
   const auto options = make_gateway_options(setup);
   if (!options) return reading.report(file, options.error().message());
-  gateway::KeyRing ring;
-  for (const gateway::ApiKey& key : options->api_keys)
-    if (const auto added = ring.add(key.key, {key.tenant}); !added)
-      reading.report(fmt::format("tenants[{}]", key.tenant), added.error());
+  check_api_keys(*options, reading);
 }
 
 // Calls `check` with the only configuration, or with that of each deployment.

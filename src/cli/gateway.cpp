@@ -179,8 +179,8 @@ int serve_gateway(const Arguments& arguments) {
   const auto source = source_of(*parsed);
   if (!source) return source.error();
   started.has_empty_file = has_empty_file(*source);
-  if (const auto loaded = configuration::load(made, started.table, *source); !loaded)
-    return report_error(loaded.error());
+  auto loaded = configuration::load(made, started.table, *source);
+  if (!loaded) return report_error(loaded.error());
   configuration::GatewaySetup& setup = made.gateway;
   if (const auto used = use_operands(setup, parsed->operands); !used) return report_error(used.error());
 
@@ -206,6 +206,8 @@ int serve_gateway(const Arguments& arguments) {
     log.write(logging::Event::kFileLimitLow, {{"limit", may}, {"connections_max", connections}});
   auto options = make_gateway_options(setup);
   if (!options) return report_input_error(options.error());
+  check_api_keys(*options, *loaded);
+  if (!loaded->good()) return report_error(loaded->problems());
   const net::AccessOptions admin_access = options->admin_access;
   const auto listen = parse_listen(setup.listen, "--listen");
   if (!listen) return report_error(listen.error());

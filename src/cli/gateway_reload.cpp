@@ -57,6 +57,8 @@ options::Problems GatewayReloader::apply(gateway::Gateway& served, gateway::Disc
   const configuration::GatewaySetup& setup = next->made.gateway;
   auto options = make_gateway_options(setup);
   if (!options) return {options.error()};
+  check_api_keys(*options, *next->reading);
+  if (!next->reading->good()) return next->reading->problems();
   const auto replace_replicas = discovery.prepare(setup.discovery);
   if (!replace_replicas) return {replace_replicas.error()};
   if (const auto done = served.reconfigure(*std::move(options)); !done) return {done.error()};

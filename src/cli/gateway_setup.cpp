@@ -14,6 +14,7 @@
 
 #include "cli/console.h"
 #include "connect/sqlite/ledger_writer.h"
+#include "gateway/keys.h"
 #include "net/loop.h"
 #include "net/tls.h"
 #include "net/unix_time.h"
@@ -31,19 +32,25 @@ std::string trimmed(std::string text) {
 // A key is named after its place: its index in `keys`, its file or its variable.
 core::Result<std::vector<gateway::ApiKey>> keys_of(const configuration::TenantOptions& tenant, std::uint32_t number) {
   std::vector<gateway::ApiKey> keys;
-  for (std::size_t i = 0; i < tenant.keys.size(); ++i)
-    keys.push_back({tenant.keys[i], number, fmt::format("keys[{}]", i)});
-  for (const std::string& file : tenant.key_files) {
-    auto text = options::read_text_file(file, options::kApiKeyBytesMax);
-    if (!text) return tl::make_unexpected(text.error());
-    keys.push_back({trimmed(*std::move(text)), number, file});
+  const auto add = [&](std::string key, const std::string& place, const std::string& name) {
+    keys.push_back({std::move(key), number, name, fmt::format("tenants[{}].{}", number, place)});
+  };
+  for (std::size_t i = 0; i < tenant.keys.size(); ++i) {
+    const std::string place = fmt::format("keys[{}]", i);
+    add(tenant.keys[i], place, place);
   }
-  for (const std::string& name : tenant.key_envs) {
+  for (std::size_t i = 0; i < tenant.key_files.size(); ++i) {
+    auto text = options::read_text_file(tenant.key_files[i], options::kApiKeyBytesMax);
+    if (!text) return tl::make_unexpected(text.error());
+    add(trimmed(*std::move(text)), fmt::format("key_files[{}]", i), tenant.key_files[i]);
+  }
+  for (std::size_t i = 0; i < tenant.key_envs.size(); ++i) {
+    const std::string& name = tenant.key_envs[i];
     const char* value = std::getenv(name.c_str());
     if (value == nullptr || *value == '\0')
       return core::invalid_input("tenant " + tenant.name,
                                  "the environment variable " + options::quote(name) + " is not set");
-    keys.push_back({value, number, name});
+    add(value, fmt::format("key_envs[{}]", i), name);
   }
   return keys;
 }
@@ -174,6 +181,23 @@ void warn_if_exposed(logging::Log& log, std::string_view purpose, const net::Add
                      const net::AccessOptions& access) {
   if (net::is_loopback(address) || access.authenticates()) return;
   log.write(logging::Event::kExposed, {{"purpose", purpose}, {"address", address.text()}});
+}
+
+void check_api_keys(const gateway::GatewayOptions& options, options::Reading& reading) {
+  gateway::KeyRing ring;
+  const auto name_of = [&](std::uint32_t tenant) { return options.dispatch.tenants.at(tenant).name; };
+  for (const gateway::ApiKey& key : options.api_keys) {
+    // A list of one item may be written without brackets.
+    const std::string place =
+        reading.first_given({key.option, key.option.substr(0, key.option.rfind('[')), key.option});
+    if (const gateway::KeyOwner* first = ring.owner_of(key.key))
+      reading.report(place,
+                     fmt::format("an API key is given twice: to tenant {}, and to tenant {} as {}", name_of(key.tenant),
+                                 name_of(first->tenant), first->name),
+                     "give each tenant keys of its own");
+    else if (auto added = ring.add(key.key, {key.tenant, key.option}); !added)
+      reading.report(place, std::move(added.error()));
+  }
 }
 
 core::Result<gateway::GatewayOptions> make_gateway_options(const configuration::GatewaySetup& setup) {

@@ -16,6 +16,7 @@
 #include "net/access.h"
 #include "net/address.h"
 #include "net/tls.h"
+#include "options/reading.h"
 
 namespace penstock::cli {
 
@@ -36,6 +37,8 @@ void warn_if_exposed(logging::Log& log, std::string_view purpose, const net::Add
 
 // Reads key files, environment variables and TLS files. Errors name the tenant or the file, never a key.
 [[nodiscard]] core::Result<gateway::GatewayOptions> make_gateway_options(const configuration::GatewaySetup& setup);
+// Reports each API key that is empty or given twice, at its place. The setup is the one that was read.
+void check_api_keys(const gateway::GatewayOptions& options, options::Reading& reading);
 
 // Returns the files whose content the options of a gateway come from: `config_file`, keys and certificates.
 [[nodiscard]] std::vector<std::string> watched_files(const std::string& config_file,

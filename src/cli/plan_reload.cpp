@@ -24,15 +24,16 @@ constexpr core::Duration kFilesInterval = std::chrono::milliseconds{250};
 // deployment, or what all share.
 template <class Setup>
 void copy_reloadable_of(const Setup& from, Setup& to) {
-  const auto copy_bounds = [](const simulation::PoolSpec& source, simulation::PoolSpec& pool) {
+  const auto copy_pool = [](const simulation::PoolSpec& source, simulation::PoolSpec& pool) {
     pool.min_replicas = source.min_replicas;
     pool.max_replicas = source.max_replicas;
     pool.min_asleep = source.min_asleep;
+    pool.price_per_gpu_hour = source.price_per_gpu_hour;
     pool.sleep_price = source.sleep_price;
   };
-  copy_bounds(from.pool, to.pool);
+  copy_pool(from.pool, to.pool);
   if (from.run.pools.size() == to.run.pools.size())
-    for (std::size_t i = 0; i < to.run.pools.size(); ++i) copy_bounds(from.run.pools[i], to.run.pools[i]);
+    for (std::size_t i = 0; i < to.run.pools.size(); ++i) copy_pool(from.run.pools[i], to.run.pools[i]);
   to.run.slo = from.run.slo;
   to.run.slo_goal = from.run.slo_goal;
   to.run.slo_segments = from.run.slo_segments;

@@ -28,8 +28,9 @@ class LedgerRows final : public workload::RowSource {
     row.time_text = time_text_;
     row.tenant = request_.tenant;
     row.model = request_.model;
-    row.input_tokens = static_cast<std::uint32_t>(std::clamp<std::int64_t>(request_.prompt_tokens, 0, UINT32_MAX));
-    row.output_tokens = static_cast<std::uint32_t>(std::clamp<std::int64_t>(request_.output_tokens, 0, UINT32_MAX));
+    row.input_tokens = count_of(request_.prompt_tokens);
+    row.output_tokens = count_of(request_.output_tokens);
+    row.reserved_tokens = count_of(request_.reserved_tokens);
     check(row);
     return true;
   }
@@ -39,6 +40,10 @@ class LedgerRows final : public workload::RowSource {
   [[nodiscard]] bool is_sorted() const override { return true; }
 
  private:
+  [[nodiscard]] static std::uint32_t count_of(std::int64_t tokens) {
+    return static_cast<std::uint32_t>(std::clamp<std::int64_t>(tokens, 0, UINT32_MAX));
+  }
+
   void check(workload::TraceRow& row) const {
     const auto traffic_class = workload::parse_traffic_class("traffic_class", request_.traffic_class);
     const auto name = workload::parse_name("tenant", request_.tenant);

@@ -28,6 +28,7 @@ ledger::Entry entry(std::uint64_t id, std::int64_t opened_ms, const std::string&
   made.traffic_class = id % 2 == 0 ? "batch" : "interactive";
   made.prompt_tokens = prompt_tokens;
   made.output_tokens = output_tokens;
+  made.reserved_tokens = 4096 + output_tokens;
   return made;
 }
 
@@ -69,6 +70,7 @@ TEST_F(LedgerTrace, RequestsOfALedgerAreAWorkload) {
   ASSERT_EQ(made.requests.size(), 2U);
   EXPECT_EQ(made.requests[0].input_tokens, 30U);
   EXPECT_EQ(made.requests[0].output_tokens, 40U);
+  EXPECT_EQ(made.requests[0].reserved_tokens, 4136U);
   EXPECT_EQ(made.requests[0].traffic_class, workload::TrafficClass::kBatch);
   EXPECT_EQ(made.requests[1].arrival, core::kStart + std::chrono::milliseconds{2500});
   EXPECT_EQ(made.tenants, (std::vector<std::string>{"even", "odd"}));

@@ -117,7 +117,8 @@ void add_pool(Table& table, simulation::PoolSpec& pool) {
       .reloadable();
   table.add({"gpus", "--gpus", "GPUs of one replica; tp × pp of a roofline engine"},
             count(pool.gpus_per_replica, 1, 1024));
-  table.add({"price", "--price", "price of one GPU for one hour (USD)"}, number(pool.price_per_gpu_hour, 0.0, 1e6));
+  table.add({"price", "--price", "price of one GPU for one hour (USD)"}, number(pool.price_per_gpu_hour, 0.0, 1e6))
+      .reloadable();
   add_start_up(table, pool.start_up);
   add_wake_time(table, pool.wake_time);
   table

@@ -43,6 +43,9 @@ struct RequestInfo {
   std::uint64_t answers = 1;                        // Number of prompts times answers to each.
   std::optional<std::uint32_t> max_tokens;          // Of each answer; 0 if the endpoint generates none.
   std::optional<std::uint32_t> max_tokens_default;  // What the API defines for a request without one.
+  // Of a replayed request, whose answer is known: its tokens, and those that a gateway reserved (0: unknown). Without
+  // an answer that is known, budgets reserve the most that max_tokens allows.
+  std::uint32_t known_output_tokens = 0, recorded_reservation = 0;
   bool writes_max_tokens = false;  // The request must go to the replica with max_tokens written into it.
   bool max_tokens_capped = false;  // A cap of the dispatcher's options has lowered max_tokens.
   bool stream = false;             // The caller observes the first token and reports it.

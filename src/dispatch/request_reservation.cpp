@@ -44,8 +44,10 @@ void reserve(ActiveRequest& request, const RequestInfo& info, const DispatchOpti
              const ReplicaSet& replicas, double capacity) {
   const Tenant& tenant = options.tenants[request.tenant];
   const bool worst = !std::isinf(capacity) && tenant.reserve == admission::Reserve::kWorst;
+  const bool is_known = info.known_output_tokens > 0;
   const std::uint32_t cap = tighter(tenant.caps, replicas.model(request.model).caps).completion_tokens;
-  if (!info.max_tokens) limit_answers(request, info, options, context_of(request, tenant, replicas), cap, worst);
+  if (!info.max_tokens)
+    limit_answers(request, info, options, context_of(request, tenant, replicas), cap, worst && !is_known);
   request.claim = admission::claim_of(request.estimate);
   if (!worst) return;
   admission::ReservationRequest wanted;
@@ -53,10 +55,16 @@ void reserve(ActiveRequest& request, const RequestInfo& info, const DispatchOpti
   wanted.prompt_tokens = request.estimate.prompt_tokens;
   wanted.prompt_tokens_most = request.prompt_tokens_most;
   wanted.answers = info.answers;
-  wanted.max_tokens = *request.max_tokens;
+  wanted.max_tokens =
+      is_known ? std::min(info.known_output_tokens, request.max_tokens.value_or(UINT32_MAX)) : *request.max_tokens;
+  if (is_known)
+    wanted.prompt_tokens_most = std::max<std::uint64_t>(
+        wanted.prompt_tokens, info.recorded_reservation - std::min(info.recorded_reservation, wanted.max_tokens));
   const admission::Reservation made = admission::reserve_worst_case(wanted);
   request.claim = made.claim;
-  request.lowered = request.lowered || (info.max_tokens && made.max_tokens < *info.max_tokens);
+  // An answer that fits keeps its limit, and the estimate does not learn its length in advance.
+  if (is_known && made.max_tokens == wanted.max_tokens) return;
+  request.lowered = request.lowered || is_known || (info.max_tokens && made.max_tokens < *info.max_tokens);
   request.writes_max_tokens = request.writes_max_tokens || request.lowered;
   request.max_tokens = made.max_tokens;
   request.estimate.output_tokens = std::min(request.estimate.output_tokens, *request.output_tokens_most());

@@ -9,8 +9,9 @@
 namespace penstock::dispatch {
 
 // Fills the claim of the request. Where the worst case is reserved, no answer may exceed what was reserved for it:
-// max_tokens is lowered then. A request without max_tokens gets the cap of its tenant or model. `capacity`: the
-// smallest burst of its budgets, infinite if none is limited.
+// max_tokens is lowered then. A request without max_tokens gets the cap of its tenant or model. A replayed request
+// reserves what was recorded, at least its prompt and its answer. `capacity`: the smallest burst of its budgets,
+// infinite if none is limited.
 void reserve(ActiveRequest& request, const RequestInfo& info, const DispatchOptions& options,
              const ReplicaSet& replicas, double capacity);
 

@@ -24,7 +24,8 @@ namespace penstock::gateway {
 struct ApiKey {
   std::string key;  // Only its digest is stored.
   std::uint32_t tenant = 0;
-  std::string name{};  // In the ledger.
+  std::string name{};    // In the ledger.
+  std::string option{};  // Its place in the configuration: "tenants[1].keys[0]".
 };
 
 // What passes from clients to replicas, beyond what every gateway forwards.

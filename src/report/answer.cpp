@@ -15,6 +15,7 @@ using decision::RunResult;
 
 constexpr std::string_view kStatic = "static", kPenstock = "penstock", kClairvoyant = "clairvoyant",
                            kSchedule = "schedule";
+constexpr std::string_view kBudgetRefusal = "token_budget_exceeded";
 
 std::string count_of_replicas(std::uint32_t replicas) {
   return fmt::format("{} {}", replicas, replicas == 1 ? "replica" : "replicas");
@@ -71,6 +72,23 @@ std::string others(const Answer& answer, const Choice& best) {
   return text;
 }
 
+// What may reach the goal. A request that a budget refuses misses it, whatever the fleet.
+std::string advice(const RunResult& result, double goal, const RunInfo& info) {
+  std::uint64_t refused = 0;
+  for (const decision::FailureCount& failure : result.failures)
+    if (failure.reason == kBudgetRefusal) refused += failure.requests;
+  std::string text;
+  if (refused > 0)
+    text = fmt::format(
+        " Budgets refused {} of {} requests ({}), and more replicas do not change that: raise tokens_per_minute and "
+        "burst of the tenants or classes.",
+        refused, result.requests, kBudgetRefusal);
+  if (static_cast<double>(refused) > (1.0 - goal) * static_cast<double>(result.requests)) return text;
+  const std::uint32_t most = info.pools.empty() ? 0 : info.pools.front().max_replicas;
+  return text + fmt::format(" Allow more than {} (--max-replicas), a faster engine, or choose a looser SLO.",
+                            count_of_replicas(most));
+}
+
 std::string text_of(const Answer& answer, const Report& report) {
   const Choice* best = nullptr;
   const Choice* closest = nullptr;
@@ -82,12 +100,10 @@ std::string text_of(const Answer& answer, const Report& report) {
   const std::string goal =
       closest->result->targets.size() > 1 ? "the goals of all segments" : fmt::format("{}", format_share(answer.goal));
   if (best == nullptr) {
-    const std::uint32_t most = report.info.pools.empty() ? 0 : report.info.pools.front().max_replicas;
-    return fmt::format(
-        "Nothing that was tried reaches {}: {} has {} at {}. Allow more than {} (--max-replicas), "
-        "a faster engine, or choose a looser SLO.",
-        goal, named(closest == &answer.fixed ? kStatic : "", *closest), format_share(closest->result->slo_attainment),
-        cost_of(*closest), count_of_replicas(most));
+    return fmt::format("Nothing that was tried reaches {}: {} has {} at {}.{}", goal,
+                       named(closest == &answer.fixed ? kStatic : "", *closest),
+                       format_share(closest->result->slo_attainment), cost_of(*closest),
+                       advice(*closest->result, answer.goal, report.info));
   }
   std::string text =
       fmt::format("{} is the cheapest that reaches {}, at {}{}.", named(best == &answer.fixed ? kStatic : "", *best),

@@ -71,6 +71,19 @@ TEST(Answer, WithoutARunThatReachesTheGoalSaysWhatCameClosest) {
             "more than 8 replicas (--max-replicas), a faster engine, or choose a looser SLO.");
 }
 
+TEST(Answer, NoFleetIsAdvisedAgainstRefusalsOfBudgets) {
+  Report report = report_of({}, run_of("static", 8, 0.7, 9.0));
+  report.fixed->result.failures = {{"queue_timeout", 1}, {"token_budget_exceeded", 29}};
+  const std::string budgets =
+      "Budgets refused 29 of 100 requests (token_budget_exceeded), and more replicas do not change that: raise "
+      "tokens_per_minute and burst of the tenants or classes.";
+  EXPECT_TRUE(answer_of(report).text.ends_with(" USD). " + budgets)) << answer_of(report).text;
+  // Without the one that a budget refused, the goal could be reached.
+  report.fixed->result.failures = {{"queue_timeout", 29}, {"token_budget_exceeded", 1}};
+  EXPECT_NE(answer_of(report).text.find("Budgets refused 1 of 100 requests"), std::string::npos);
+  EXPECT_NE(answer_of(report).text.find("Allow more than 8 replicas"), std::string::npos);
+}
+
 TEST(Answer, WithSegmentsEveryTargetMustReachItsGoal) {
   decision::RunResult result = run_of("kpa", 1, 0.995, 1.0);
   result.targets = {{"general", {}, 0.99, 100, 100, 100, 100}, {"chat", {}, 0.95, 10, 9, 9, 9}};

@@ -60,6 +60,41 @@ TEST(SimulatedGateway, ABudgetRefusesItsTenantOnly) {
   EXPECT_EQ(result.completed + result.failed, 1000U);
 }
 
+RunOptions with_budget(double tokens_per_minute, double burst) {
+  RunOptions run_options = live(1);
+  dispatch::Tenant& tenant = run_options.dispatch.emplace().tenants.emplace_back();
+  tenant.name = "default";
+  tenant.budget = {tokens_per_minute, burst};
+  return run_options;
+}
+
+// A trace does not have the max_tokens of its requests, which was below the default of the gateway.
+TEST(SimulatedGateway, ABudgetReservesPromptAndAnswerOfATraceWithoutReservations) {
+  const auto workload = requests_at({1, 1, 1, 21.5, 21.5, 21.5}, 4, 300);
+  EXPECT_EQ(run_ok(workload, with_budget(6000, 3000)).completed, 6U);
+  EXPECT_EQ(run_ok(workload, with_budget(6000, 911)).completed, 4U) << "three requests reserve 912 tokens";
+  EXPECT_EQ(run_ok(workload, with_budget(6000, 912)).completed, 6U);
+}
+
+TEST(SimulatedGateway, ABudgetReservesWhatWasRecorded) {
+  auto workload = requests_at({1, 1, 1, 21.5, 21.5, 21.5}, 4, 300);
+  for (workload::Request& request : workload.requests) request.reserved_tokens = 1000;
+  EXPECT_EQ(run_ok(workload, with_budget(6000, 3000)).completed, 6U);
+  EXPECT_EQ(run_ok(workload, with_budget(6000, 2999)).completed, 4U);
+  for (workload::Request& request : workload.requests) request.reserved_tokens = 1;  // Estimated, and too low.
+  EXPECT_EQ(run_ok(workload, with_budget(6000, 911)).completed, 4U);
+}
+
+TEST(SimulatedGateway, ABudgetCutsOnlyAnswersThatExceedItsBurst) {
+  const auto output_of = [](const RunOptions& run_options) {
+    const auto result = run_ok(requests_at({1}, 4, 5000), run_options);  // Above the default max_tokens.
+    EXPECT_EQ(result.completed, 1U);
+    return tenant(result, "default").output_tokens;
+  };
+  EXPECT_EQ(output_of(with_budget(6000, 0)), 5000U);
+  EXPECT_EQ(output_of(with_budget(6000, 1004)), 1000U);
+}
+
 TEST(SimulatedGateway, BatchRequestsWaitWhereInteractiveOnesAreRefused) {
   RunOptions run_options = live(1);
   run_options.dispatch.emplace();

@@ -49,6 +49,8 @@ dispatch::RequestInfo info_of(const workload::Request& shape, const Gateway& gat
   info.stream = true;
   info.affinity = shape.session == workload::kNoSession ? 0 : std::uint64_t{shape.session} + 1;
   info.received_at = now;
+  info.known_output_tokens = shape.output_tokens;
+  info.recorded_reservation = shape.reserved_tokens;
   describe_for_pools(shape, fleet, options, info);
   return info;
 }

@@ -26,6 +26,8 @@ struct Request {
   TrafficClass traffic_class = TrafficClass::kInteractive;
   std::int8_t priority = 0;  // Higher priorities are served first by schedulers that use priorities.
   bool streamed = true;      // Otherwise its answer comes whole: there is no first token to be seen.
+  // Tokens that a gateway reserved in its budgets, as recorded; 0: unknown.
+  std::uint32_t reserved_tokens = 0;
 };
 
 // A request that arrives some time after the end of another one, as the turns of a session do. With several waits it

@@ -96,6 +96,7 @@ tl::expected<bool, RowFault> TraceBuilder::add(const TraceRow& row) {
   request.traffic_class = row.traffic_class;
   request.priority = row.priority;
   request.streamed = row.streamed;
+  request.reserved_tokens = row.reserved_tokens;
   append_blocks(row, request);
   if (!row.request_id.empty()) request_ids_[std::string{row.request_id}] = place();
   if (!is_sorted_ && !row.session.empty()) last_turns_[std::string{row.session}] = place();

@@ -26,7 +26,8 @@ struct TraceRow {
   TrafficClass traffic_class = TrafficClass::kInteractive;
   std::int8_t priority = 0;
   bool streamed = true;
-  std::string_view request_id;  // Of traces whose requests wait for each other.
+  std::uint32_t reserved_tokens = 0;  // 0: unknown.
+  std::string_view request_id;        // Of traces whose requests wait for each other.
   struct WaitFor {
     std::string_view id;  // Of an earlier row.
     core::Duration after{};

@@ -207,7 +207,9 @@ class Check(CliTest):
         cases = [(tenants, "p.yaml: tenant shop: the environment variable 'PENSTOCK_TEST_KEY' is not set"),
                  ("tenants: [{name: shop, key_files: [missing.key]}]\n", "p.yaml: missing.key: cannot be opened"),
                  ("tenants: [{name: a, keys: [sk-one]}, {name: b, keys: [sk-one]}]\n",
-                  "p.yaml: tenants[1]: an API key is given twice"),
+                  "p.yaml: tenants[1].keys[0]: an API key is given twice: to tenant b, and to tenant a as tenants[0].keys[0]; give"),
+                 ("tenants: [{name: a, key_files: [good.key]}, {name: b, keys: [sk-two], key_files: good.key}]\n",
+                  "p.yaml: tenants[1].key_files: an API key is given twice: to tenant b, and to tenant a as tenants[0].key_files[0]"),
                  ("gateway: {tls: {certificate: c.pem, key: k.pem}}\n", "p.yaml: c.pem"),
                  ("gateway: {listen: here}\n", "p.yaml: gateway.listen: must be address:port, is 'here'"),
                  ("gateway: {replicas: [{url: 'ftp://a'}]}\n", "p.yaml: gateway.replicas[0].url: ")]

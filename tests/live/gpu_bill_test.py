@@ -99,6 +99,29 @@ class GpuBillTest(unittest.TestCase):
         self.assertEqual([row[1:4] for row in rows], [("shop", key_file, "penstock-sim"), ("shop", "keys[0]", "penstock-sim"), ("lab", "keys[0]", "penstock-sim")])
         self.assertGreater(min(row[-1] for row in rows), 0.0)
 
+    def test_a_new_price_counts_from_the_reload_on(self):
+        home = Home(self)
+        planner = home.planner(self, home.gateway(self))
+        until_serving(home, 1)
+        until("a cost", lambda: planner.pool()["cost"] > 0.0)
+        before = planner.pool()
+        self.assertAlmostEqual(before["cost"], 2.5 * before["gpu_hours"], places=9)
+        with open(home.config) as file:
+            text = file.read()
+        with open(home.config, "w") as file:
+            file.write(text.replace("price: 2.5", "price: 1000"))
+        planner.signal(signal.SIGHUP)
+        until("the reload", lambda: " config_reloaded " in planner.log())
+        self.assertNotIn(" restart_needed ", planner.log())
+        self.assertIn("key=pools[0].price from=2.5 to=1000", planner.log())
+        after = planner.pool()
+        self.assertEqual(after["price_per_gpu_hour"], 1000)
+        until("another tick", lambda: planner.pool()["gpu_hours"] > after["gpu_hours"])
+        now = planner.pool()
+        self.assertAlmostEqual(now["cost"] - after["cost"], 1000 * (now["gpu_hours"] - after["gpu_hours"]), places=9)
+        # The time before the reload keeps its price.
+        self.assertLessEqual(now["cost"], before["cost"] + 1000 * (now["gpu_hours"] - before["gpu_hours"]) + 1e-9)
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)

@@ -165,7 +165,7 @@ class OperateTest(unittest.TestCase):
         gateway = Gateway(self, "--config", path).ready()
         bad = {"tenants[0].concurrent: ": {"concurrent": -1},
                "tenants[1]: the name 'shop' is used twice": {"more": ", {name: shop, keys: [sk-other]}"},
-               "an API key is given twice": {"more": ", {name: other, keys: [sk-new]}"},
+               "tenants[1].keys[0]: an API key is given twice: to tenant other, and to tenant shop as tenants[0].keys[0]": {"more": ", {name: other, keys: [sk-new]}"},
                "cannot be opened": {"more": ", {name: other, key_files: [/nowhere/key]}"},
                "it has a query": {"url": "http://nowhere.invalid:1/?x=1"}}
         for number, (message, values) in enumerate(bad.items(), 1):

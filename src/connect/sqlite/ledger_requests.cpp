@@ -20,8 +20,8 @@ bool is_sqlite_file(const std::string& path) {
 
 LedgerRequests::LedgerRequests(LedgerStore store)
     : store_{std::make_unique<LedgerStore>(std::move(store))},
-      rows_{store_->query("select id, opened_unix_ms, prompt_tokens, output_tokens, tenant, model, traffic_class, "
-                          "coalesce(outcome, '') from entries order by opened_unix_ms, id")} {}
+      rows_{store_->query("select id, opened_unix_ms, prompt_tokens, output_tokens, reserved_tokens, tenant, model, "
+                          "traffic_class, coalesce(outcome, '') from entries order by opened_unix_ms, id")} {}
 
 core::Result<LedgerRequests> LedgerRequests::open(const std::string& path) {
   auto store = LedgerStore::open_read_only(path);
@@ -32,11 +32,12 @@ core::Result<LedgerRequests> LedgerRequests::open(const std::string& path) {
 core::Result<bool> LedgerRequests::next(LedgerRequest& request) {
   const auto more = rows_.step();
   if (!more || !*more) return more;
-  std::int64_t* const numbers[] = {&request.id, &request.opened_unix_ms, &request.prompt_tokens,
-                                   &request.output_tokens};
-  for (int column = 0; std::int64_t * number : numbers) *number = rows_.integer(column++);
+  std::int64_t* const numbers[] = {&request.id, &request.opened_unix_ms, &request.prompt_tokens, &request.output_tokens,
+                                   &request.reserved_tokens};
+  int column = 0;
+  for (std::int64_t* number : numbers) *number = rows_.integer(column++);
   std::string* const texts[] = {&request.tenant, &request.model, &request.traffic_class, &request.outcome};
-  for (int column = 4; std::string * text : texts) *text = rows_.text(column++);
+  for (std::string* text : texts) *text = rows_.text(column++);
   return true;
 }
 

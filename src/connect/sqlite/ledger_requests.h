@@ -16,7 +16,7 @@ namespace penstock::connect {
 
 // Values are as stored, which may be any in a file from elsewhere.
 struct LedgerRequest {
-  std::int64_t id = 0, opened_unix_ms = 0, prompt_tokens = 0, output_tokens = 0;
+  std::int64_t id = 0, opened_unix_ms = 0, prompt_tokens = 0, output_tokens = 0, reserved_tokens = 0;
   std::string tenant, model, traffic_class;
   std::string outcome;  // Empty while the request is open.
 };
