@@ -2,9 +2,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <fstream>
+#include <filesystem>
 #include <optional>
+#include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "report/decision_log.h"
 #include "report/decision_log_text.h"
 #include "report/format.h"
+#include "workload/byte_source.h"
 
 namespace penstock::cli {
 namespace {
@@ -28,12 +30,14 @@ Usage explain_usage() {
   usage.summary =
       "Reads a decision log, as `penstock replay --decision-log FILE` writes it, and says in plain words what was\n"
       "decided and why. Without --at it lists the decisions: changes, and the first reason for which nothing changed\n"
-      "afterwards.";
+      "afterwards. FILE may be a pipe, and - is standard input; a log in SQLite is read from its file only.";
   usage.operand = "FILE";
-  usage.flags = {{"Which decision", "--at", "TIME", "the one in force at this time since the start, as 12m30s", {}, {}},
-                 {"Which decision", "--policy", "NAME", "of this policy only", {}, {}},
-                 {"Which decision", "--pool", "NAME", "on this pool only", {}, {}},
-                 {"Which decision", "--holds", {}, "list every hold, not only the first of several", {}, {}}};
+  usage.flags = {
+      {"Which decision", "--at", "TIME", "the one in force at this time since the start, as 12m30s", {}, {}},
+      {"Which decision", "--run", "N", "of this run of the planner, from 1; the last one without it", {}, {}},
+      {"Which decision", "--policy", "NAME", "of this policy only", {}, {}},
+      {"Which decision", "--pool", "NAME", "on this pool only", {}, {}},
+      {"Which decision", "--holds", {}, "list every hold, not only the first of several", {}, {}}};
   usage.notes =
       "Examples:\n"
       "  penstock replay built-in --policy penstock,dynamo-latency --decision-log log.jsonl\n"
@@ -43,42 +47,64 @@ Usage explain_usage() {
   return usage;
 }
 
-bool begins_as_database(const std::string& file) {
-  std::array<char, 16> first{};
-  std::ifstream stream{file, std::ios::binary};
-  stream.read(first.data(), first.size());
-  return connect::is_sqlite({first.data(), static_cast<std::size_t>(std::max<std::streamsize>(0, stream.gcount()))});
+core::Result<report::DecisionLog> read_database(const std::string& file) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(file, error))
+    return core::invalid_input(file, "is an SQLite database, which cannot be read from a pipe", "give its file");
+  return connect::DecisionStore::open_read_only(file)
+      .and_then([](const connect::DecisionStore& store) { return store.read(); })
+      .map([](std::vector<decision::DecisionRecord> records) {
+        return report::DecisionLog{std::move(records), 0, 0};
+      });
 }
 
-// Reads in pieces, because the size limit is much larger than most logs.
-core::Result<std::string> read_text(const std::string& file) {
-  std::ifstream stream{file, std::ios::binary};
-  if (!stream) return core::invalid_input(file, "cannot be opened", "is the name right?");
+core::Result<report::DecisionLog> parse_lines(const std::string& text, const std::string& file) {
+  if (text.find_first_not_of(" \t\r\n") == std::string::npos)
+    return core::invalid_input(file, "is empty: no decision was written to it");
+  auto log = report::parse_decision_jsonl(text, file);
+  if (log && log->cut_line == 1) return core::invalid_input(file, "has no complete line", "is it a decision log?");
+  return log;
+}
+
+// Opens the file once, because it may be a pipe. Reads in pieces, because the size limit is much larger than most logs.
+core::Result<report::DecisionLog> read_log(const std::string& file) {
+  const auto source = workload::open_file(file);
+  if (!source) return tl::make_unexpected(source.error());
   std::string text;
-  std::vector<char> piece(std::size_t{1} << 20);
+  std::vector<std::uint8_t> piece(std::size_t{1} << 20);
   while (text.size() <= kLogBytesMax) {
-    stream.read(piece.data(), static_cast<std::streamsize>(piece.size()));
-    if (stream.bad() || (stream.gcount() == 0 && !stream.eof())) return core::environment_error(file, "cannot be read");
-    text.append(piece.data(), static_cast<std::size_t>(stream.gcount()));
-    if (stream.eof()) return text;
+    const auto count = (*source)->read(piece);
+    if (!count) return tl::make_unexpected(count.error());
+    if (*count == 0) return parse_lines(text, file);
+    text.append(piece.begin(), piece.begin() + static_cast<std::ptrdiff_t>(*count));
+    if (connect::is_sqlite(text)) return read_database(file);
   }
   return core::invalid_input(file, fmt::format("is larger than {} bytes", kLogBytesMax), "split it");
 }
 
-core::Result<report::DecisionLog> read_log(const std::string& file) {
-  if (begins_as_database(file))
-    return connect::DecisionStore::open_read_only(file)
-        .and_then([](const connect::DecisionStore& store) { return store.read(); })
-        .map([](std::vector<decision::DecisionRecord> records) {
-          return report::DecisionLog{std::move(records), 0, 0};
-        });
-  return read_text(file).and_then([&](const std::string& text) -> core::Result<report::DecisionLog> {
-    if (text.find_first_not_of(" \t\r\n") == std::string::npos)
-      return core::invalid_input(file, "is empty: no decision was written to it");
-    auto log = report::parse_decision_jsonl(text, file);
-    if (log && log->cut_line == 1) return core::invalid_input(file, "has no complete line", "is it a decision log?");
-    return log;
-  });
+// Keeps the records of one run of a planner, by default the last one. Runs are numbered from 1 in the order of their
+// first records; a replay is one run.
+core::Result<void> keep_run(std::vector<decision::DecisionRecord>& records, const Parsed& parsed,
+                            const std::string& file) {
+  std::vector<std::string> starts;
+  for (const decision::DecisionRecord& record : records)
+    if (std::find(starts.rbegin(), starts.rend(), record.started) == starts.rend()) starts.push_back(record.started);
+  std::uint64_t run = starts.size();
+  if (parsed.has("--run")) {
+    auto number = options::parse_count(parsed.value_of("--run"), 1, std::max<std::uint64_t>(1, starts.size()));
+    if (!number) {
+      number.error().where = "--run";
+      return tl::make_unexpected(number.error());
+    }
+    run = *number;
+  }
+  if (starts.size() < 2) return {};
+  const std::string& start = starts[run - 1];
+  print_error_text(fmt::format("penstock: {}: run {} of {}, started {}; select another one with --run\n",
+                               report::printable(file), run, starts.size(),
+                               start.empty() ? "at an unknown time" : "at " + report::printable(start)));
+  std::erase_if(records, [&](const decision::DecisionRecord& record) { return record.started != start; });
+  return {};
 }
 
 // Keeps the tracks whose name, as returned by `name_of`, is the requested one.
@@ -116,7 +142,7 @@ int explain(const Arguments& arguments) {
   const auto at = moment(*parsed);
   if (!at) return report_error(at.error());
   const std::string& file = parsed->operands.front();
-  const auto log = read_log(file);
+  auto log = read_log(file);
   if (!log) return report_input_error(log.error());
 
   if (log->errors > 0)
@@ -126,6 +152,7 @@ int explain(const Arguments& arguments) {
   if (log->cut_line > 0)
     print_error_text(fmt::format("penstock: {}:{}: the last line is incomplete and is left out\n",
                                  report::printable(file), log->cut_line));
+  if (const auto kept = keep_run(log->records, *parsed, file); !kept) return report_error(kept.error());
   std::vector<report::DecisionTrack> tracks = report::decision_tracks(log->records);
   const auto kept = keep(tracks, *parsed, "--policy", [](const auto& track) -> const std::string& {
                       return track.policy;

@@ -33,6 +33,8 @@
 #include "dashboard/dashboard.h"
 #include "dashboard/recorder.h"
 #include "net/signals.h"
+#include "net/unix_time.h"
+#include "options/timestamps.h"
 #include "options/values.h"
 #include "replay/setup.h"
 #include "replay/shared_budget.h"
@@ -137,13 +139,15 @@ core::Result<controller::LocalFleetOptions> fleet_options(const PlanOptions& dae
   return made;
 }
 
-// Writes each decision to the decision log. If that fails, it reports the error once and stops writing.
+// Writes each decision to the decision log, with the start of this planner, because a log may hold those of earlier
+// ones. If that fails, it reports the error once and stops writing.
 class DecisionSink {
  public:
   static core::Result<DecisionSink> open(const std::string& path, logging::Log& log) {
     DecisionSink sink;
     sink.log_ = &log;
     sink.path_ = path;
+    sink.started_ = options::format_timestamp(net::unix_time());
     if (path.ends_with(".sqlite")) {
       auto store = connect::DecisionStore::open(path);
       if (!store) return tl::make_unexpected(store.error());
@@ -157,8 +161,9 @@ class DecisionSink {
     return sink;
   }
 
-  void operator()(const decision::DecisionRecord& record) {
+  void operator()(decision::DecisionRecord record) {
     if (broken_) return;
+    record.started = started_;
     if (store_) {
       if (auto done = store_->append(std::span{&record, 1}); !done) give_up(done.error().message());
     } else if (file_) {
@@ -174,7 +179,7 @@ class DecisionSink {
   }
 
   logging::Log* log_ = nullptr;
-  std::string path_;
+  std::string path_, started_;
   std::shared_ptr<connect::DecisionStore> store_;
   std::shared_ptr<std::ofstream> file_;
   bool broken_ = false;

@@ -164,6 +164,7 @@ struct DecisionRecord : PoolDecision, Basis {
   core::Instant at{};
   std::string policy{}, pool{};
   std::vector<std::string> pools{};  // Names in the order of Candidate::replicas; empty without candidates.
+  std::string started{};             // Wall-clock start of the planner, RFC 3339 in UTC; empty in a replay.
 
   [[nodiscard]] bool changes() const { return current != target; }
 };

@@ -117,6 +117,7 @@ constexpr std::array kFields{
           set_forecast<&Forecast::error>},
     Field{"forecast", "naive_error", Kind::kFigure, false, kLog | kLivePage, get_forecast<&Forecast::naive_error>,
           set_forecast<&Forecast::naive_error>},
+    Field{"", "started", Kind::kText, false, kLog, get<&Record::started>, set<&Record::started>},
 };
 
 }  // namespace

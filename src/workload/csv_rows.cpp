@@ -190,11 +190,8 @@ core::Result<void> settle_times(const std::string& place, std::span<const std::s
   const TimeGuess guess = guess_time_format(std::vector<std::string_view>{texts.begin(), texts.end()});
   columns.time_format = guess.format;
   if (guess.doubt.empty()) return {};
-  const bool is_date = guess.format >= TimeFormat::kIso;
-  return core::invalid_input(
-      place, fmt::format("column {}: {}", quoted_text(columns.name(Column::kTime)), guess.doubt),
-      fmt::format("the guess is {0}: confirm it with --time-format {0}, or give {1}", to_string(guess.format),
-                  is_date ? "dd/mm/yyyy or mm/dd/yyyy" : "s, ms, us or ns"));
+  return tl::make_unexpected(
+      doubtful_times(place, fmt::format("column {}", quoted_text(columns.name(Column::kTime))), guess));
 }
 
 class CsvRowParser final : public RowParser {

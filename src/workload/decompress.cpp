@@ -198,6 +198,23 @@ bool is_zstd(std::span<const std::uint8_t> bytes) {
   return !bytes.empty() && (bytes[0] & 0xf0) == 0x50 && begins_with(bytes.subspan(1), {0x2a, 0x4d, 0x18});
 }
 
+// Text of ASCII characters in two bytes each; a byte order mark is not needed.
+bool is_utf16(std::span<const std::uint8_t> bytes) {
+  if (begins_with(bytes, {0xff, 0xfe}) || begins_with(bytes, {0xfe, 0xff})) return true;
+  if (bytes.size() < 4) return false;
+  const bool first = bytes[0] == 0 && bytes[2] == 0, second = bytes[1] == 0 && bytes[3] == 0;
+  return first != second;
+}
+
+core::Result<void> check_readable(const std::string& name, std::span<const std::uint8_t> head) {
+  if (begins_with(head, {'B', 'Z', 'h'})) return invalid_input(name, "is compressed with bzip2", "unpack it: bzip2 -d");
+  if (begins_with(head, {'P', 'K', 3, 4}))
+    return invalid_input(name, "is a ZIP archive or a workbook", "unpack it, or export the table as CSV");
+  if (begins_with(head, {'P', 'A', 'R', '1'})) return invalid_input(name, "is a Parquet file", "export it as CSV");
+  if (is_utf16(head)) return invalid_input(name, "is UTF-16", "convert it to UTF-8: iconv -f UTF-16 -t UTF-8");
+  return {};
+}
+
 }  // namespace
 
 core::Result<std::unique_ptr<ByteSource>> decompress(std::string name, std::unique_ptr<ByteSource> source) {
@@ -208,6 +225,7 @@ core::Result<std::unique_ptr<ByteSource>> decompress(std::string name, std::uniq
   if (begins_with(head, {0x1f, 0x8b})) return started<Gzip>(std::move(packed), name, "gzip");
   if (begins_with(head, {0xfd, '7', 'z', 'X', 'Z', 0x00})) return started<Xz>(std::move(packed), name, "xz");
   if (is_zstd(head)) return started<Zstd>(std::move(packed), name, "zstd");
+  if (auto good = check_readable(name, head); !good) return tl::make_unexpected(good.error());
   return std::make_unique<Plain>(std::move(packed));
 }
 

@@ -17,7 +17,8 @@ inline constexpr int kZstdWindowLogMax = 27;
 
 // The first bytes of `packed` determine the format; other data passes unchanged. Files with several members or frames
 // are read to their end. Reading returns an error that names `name` if the data is damaged, truncated, followed by
-// other data, or exceeds the limits above.
+// other data, or exceeds the limits above. What cannot be a trace is an error that names its format: bzip2, ZIP,
+// Parquet and UTF-16.
 [[nodiscard]] core::Result<std::unique_ptr<ByteSource>> decompress(std::string name,
                                                                    std::unique_ptr<ByteSource> packed);
 

@@ -67,6 +67,18 @@ TEST(Decompress, ZstdMayBeginWithASkippableFrame) {
   EXPECT_EQ(unpack(packed), "text");
 }
 
+TEST(Decompress, FilesThatCannotBeTracesAreNamed) {
+  const auto refused = [](std::string_view bytes) { return unpack(Bytes(bytes.begin(), bytes.end())); };
+  using namespace std::string_view_literals;
+  EXPECT_EQ(refused("BZh91AY&SY"), "t.csv.xz: is compressed with bzip2; unpack it: bzip2 -d");
+  EXPECT_EQ(refused("PK\3\4\x14\0"sv),
+            "t.csv.xz: is a ZIP archive or a workbook; unpack it, or export the table as CSV");
+  EXPECT_EQ(refused("PAR1\x15\4"), "t.csv.xz: is a Parquet file; export it as CSV");
+  for (const auto bytes : {"\xff\xfet\0i\0"sv, "\xfe\xff\0t\0i"sv, "t\0i\0m\0"sv, "\0t\0i\0m"sv})
+    EXPECT_EQ(refused(bytes), "t.csv.xz: is UTF-16; convert it to UTF-8: iconv -f UTF-16 -t UTF-8");
+  EXPECT_EQ(refused("BZ"), "BZ");
+}
+
 TEST(Decompress, EveryTruncationIsDetected) {
   for (const auto& packer : kPackers) {
     const Bytes whole = packer.pack(long_text().substr(0, 2000));

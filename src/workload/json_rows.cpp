@@ -367,6 +367,16 @@ std::unique_ptr<RowParser> json_row_parser(const JsonFormat& format, Wanted want
   return std::make_unique<JsonRowParser>(format, wanted, time_format);
 }
 
+std::string_view timestamp_of(std::string_view line) {
+  ondemand::parser parser;
+  ondemand::document document;
+  ondemand::value value;
+  if (parser.iterate(padded(line)).get(document) != simdjson::SUCCESS ||
+      document.find_field_unordered("timestamp").get(value) != simdjson::SUCCESS)
+    return {};
+  return text_of(value);  // Within `line`, which on-demand parsing does not copy.
+}
+
 bool is_whole_session(std::string_view line) {
   ondemand::parser parser;
   ondemand::document document;

@@ -30,6 +30,9 @@ struct JsonFormat {
 [[nodiscard]] std::unique_ptr<RowParser> json_row_parser(const JsonFormat& format, Wanted wanted,
                                                          TimeFormat time_format);
 
+// The number of the key "timestamp" as text; empty without one. `line` (with padding) must outlive it.
+[[nodiscard]] std::string_view timestamp_of(std::string_view line);
+
 // Returns true if `line` (followed by padding, as for RowParser) is a JSON object with a list "requests": a whole
 // session with relative times, as in recordings of coding agents.
 [[nodiscard]] bool is_whole_session(std::string_view line);

@@ -125,14 +125,17 @@ class Trace {
       if (is_session) return open_sessions(first_line);
       JsonFormat json = is_json ? json_format_of(first_line) : JsonFormat{};
       if (options.format != Format::kAuto) json.format = options.format;
+      const bool is_in_ms = json.format == Format::kMooncake || json.format == Format::kAgentic;
+      if (is_in_ms) read_ahead();
       // The first row of a session waits for nothing.
       if (options.format == Format::kAuto && json.format == Format::kMooncake &&
           first_line.find("\"session_id\"") != std::string_view::npos) {
-        read_ahead();
         const bool agentic =
             std::any_of(ahead_.begin(), ahead_.end(), [](const Line& line) { return is_agentic_row(line.view()); });
         if (agentic) json.format = Format::kAgentic;
       }
+      if (is_in_ms && options.time_format == TimeFormat::kAuto && options.wanted == Wanted::kRequests)
+        if (auto good = check_milliseconds(); !good) return good;
       parser_ = json_row_parser(json, options.wanted, options.time_format);
       return {};
     }
@@ -146,6 +149,15 @@ class Trace {
     if (!parser) return tl::make_unexpected(parser.error());
     parser_ = std::move(*parser);
     return {};
+  }
+
+  core::Result<void> check_milliseconds() const {
+    std::vector<std::string_view> times;
+    for (const Line& line : ahead_)
+      if (const std::string_view time = timestamp_of(line.view()); !time.empty()) times.push_back(time);
+    const TimeGuess guess = confirm_milliseconds(times);
+    if (guess.doubt.empty()) return {};
+    return tl::make_unexpected(doubtful_times(place(), "timestamp", guess));
   }
 
   // A session that cannot be read is an error when it comes to its row.
@@ -168,7 +180,7 @@ class Trace {
   LineReader lines_;
   std::unique_ptr<RowParser> parser_;
   std::optional<std::uint32_t> session_block_tokens_;
-  std::deque<Line> ahead_;  // The first line, and of a table its first rows.
+  std::deque<Line> ahead_;  // The first lines.
   std::size_t next_ahead_ = 0;
   std::optional<core::Error> failed_;
   std::uint64_t line_;  // Of the line that next() returned.

@@ -1,4 +1,5 @@
 // Every format, from small samples as their publishers write them.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "workload/reader.h"
@@ -57,6 +58,28 @@ TEST(TraceFormats, MooncakeFieldsMayHaveAnyOrder) {
   EXPECT_EQ(workload.requests[0].input_tokens, 1U);
   EXPECT_EQ(workload.requests[0].output_tokens, 2U);
   EXPECT_EQ(workload.requests[0].block_count, 0U);
+}
+
+TEST(TraceFormats, TimesOfMooncakeThatLookLikeAnotherUnitMustBeConfirmed) {
+  const auto trace = [](std::initializer_list<const char*> times) {
+    std::string text;
+    for (const char* time : times)
+      text += fmt::format("{{\"timestamp\":{},\"input_length\":5,\"output_length\":6}}\n", time);
+    return text;
+  };
+  const std::string seconds = trace({"0.072", "0.5", "1.25", "1.572"});
+  EXPECT_EQ(message_of(seconds),
+            "t.csv:1: timestamp: times 0.072, 0.5, 1.25 would be 2000 requests per second as milliseconds, and 2 as "
+            "seconds; the guess is s: confirm it with --time-format s, or give s, ms, us or ns");
+  EXPECT_EQ(read_text(seconds, {.time_format = TimeFormat::kSeconds}).value().requests.back().arrival,
+            core::kStart + std::chrono::milliseconds{1500});
+  EXPECT_EQ(read_text(seconds, {.time_format = TimeFormat::kMilliseconds}).value().requests.back().arrival,
+            core::kStart + std::chrono::microseconds{1500});
+  EXPECT_NE(message_of(trace({"1794992400", "1794992401", "1794992402"})), "");
+  // Whole numbers and fractions at a usual rate are milliseconds.
+  for (const auto& times : {trace({"0", "1", "2"}), trace({"0.5", "400.25", "900"}), trace({"0.5"}),
+                            trace({"1794992400181", "1794992400182", "1794992400183.5"})})
+    EXPECT_EQ(message_of(times), "") << times;
 }
 
 TEST(TraceFormats, MooncakeIdsMayBeHashesOfAnySize) {

@@ -44,27 +44,58 @@ std::string shown(std::span<const std::string_view> texts) {
   return fmt::format("{}", fmt::join(some, ", "));
 }
 
-TimeGuess guess_unit(std::span<const std::string_view> texts) {
-  std::vector<double> numbers;
+struct Numbers {
+  std::vector<double> all;
   bool has_fraction = false;
+  double low = 0.0, high = 0.0;
+};
+Numbers numbers_in(std::span<const std::string_view> texts) {
+  Numbers numbers;
   for (const std::string_view text : texts)
     if (const auto number = number_in(text); number && *number >= 0.0) {
-      numbers.push_back(*number);
-      has_fraction = has_fraction || *number != std::floor(*number);
+      numbers.all.push_back(*number);
+      numbers.has_fraction = numbers.has_fraction || *number != std::floor(*number);
     }
-  if (numbers.empty()) return {};
-  const auto [low, high] = std::minmax_element(numbers.begin(), numbers.end());
+  if (numbers.all.empty()) return numbers;
+  const auto [low, high] = std::minmax_element(numbers.all.begin(), numbers.all.end());
+  numbers.low = *low;
+  numbers.high = *high;
+  return numbers;
+}
+
+// The unit of which the numbers have the magnitude of times since 1970; null for smaller numbers.
+const Unit* unit_since_1970(const Numbers& numbers) {
   for (const Unit& unit : kUnits)
-    if (*low >= unit.low && *high < unit.high) return {unit.format, {}};
-  if (has_fraction && *high < 1e8) return {};
+    if (numbers.low >= unit.low && numbers.high < unit.high) return &unit;
+  return nullptr;
+}
+
+double rate_in(const Unit& unit, const Numbers& numbers) {
+  const auto gaps = static_cast<double>(std::max<std::size_t>(numbers.all.size() - 1, 1));
+  return gaps / (std::max(numbers.high - numbers.low, 1.0) * unit.seconds);
+}
+
+std::string rate_text(const Unit& unit, const Numbers& numbers) {
+  const double rate = rate_in(unit, numbers);
+  return rate < 1000.0 ? fmt::format("{:.3g}", rate) : fmt::format("{:.0f}", rate);
+}
+
+const Unit& likely_unit(const Numbers& numbers) {
   // Rates of services spread around a few requests per second.
   constexpr double kUsualRate = 3.0;
-  const double gap = std::max(*high - *low, 1.0) / static_cast<double>(std::max<std::size_t>(numbers.size() - 1, 1));
-  const auto distance = [&](const Unit& unit) { return std::abs(std::log(1.0 / (gap * unit.seconds) / kUsualRate)); };
-  const Unit* likely = std::min_element(std::begin(kUnits), std::end(kUnits) - 1,
-                                        [&](const Unit& a, const Unit& b) { return distance(a) < distance(b); });
-  return {likely->format, fmt::format("times {} have no unit; as {} they would be {:.3g} requests per second",
-                                      shown(texts), likely->name, 1.0 / (gap * likely->seconds))};
+  const auto distance = [&](const Unit& unit) { return std::abs(std::log(rate_in(unit, numbers) / kUsualRate)); };
+  return *std::min_element(std::begin(kUnits), std::end(kUnits) - 1,
+                           [&](const Unit& a, const Unit& b) { return distance(a) < distance(b); });
+}
+
+TimeGuess guess_unit(std::span<const std::string_view> texts) {
+  const Numbers numbers = numbers_in(texts);
+  if (numbers.all.empty()) return {};
+  if (const Unit* unit = unit_since_1970(numbers)) return {unit->format, {}};
+  if (numbers.has_fraction && numbers.high < 1e8) return {};
+  const Unit& likely = likely_unit(numbers);
+  return {likely.format, fmt::format("times {} have no unit; as {} they would be {} requests per second", shown(texts),
+                                     likely.name, rate_text(likely, numbers))};
 }
 
 // The span of the times in that order of day and month; empty if one is not a date or the times decrease.
@@ -139,6 +170,26 @@ TimeGuess guess_time_format(std::span<const std::string_view> texts) {
   for (const std::string_view text : texts)
     if (is_date(text) || number_in(text)) return is_date(text) ? guess_order(texts) : guess_unit(texts);
   return {};
+}
+
+TimeGuess confirm_milliseconds(std::span<const std::string_view> texts) {
+  constexpr const Unit& kDocumented = kUnits[1];
+  const Numbers numbers = numbers_in(texts);
+  if (numbers.all.size() < 2) return {kDocumented.format, {}};
+  const Unit* since_1970 = unit_since_1970(numbers);
+  const Unit& likely = likely_unit(numbers);
+  const bool is_plain = since_1970 == nullptr ? !numbers.has_fraction : since_1970 == &kDocumented;
+  if (is_plain || &likely == &kDocumented) return {kDocumented.format, {}};
+  return {likely.format,
+          fmt::format("times {} would be {} requests per second as {}, and {} as {}", shown(texts),
+                      rate_text(kDocumented, numbers), kDocumented.name, rate_text(likely, numbers), likely.name)};
+}
+
+core::Error doubtful_times(const std::string& place, std::string_view what, const TimeGuess& guess) {
+  const bool is_date = guess.format >= TimeFormat::kIso;
+  return {core::ErrorCode::kInvalidInput, place, fmt::format("{}: {}", what, guess.doubt),
+          fmt::format("the guess is {0}: confirm it with --time-format {0}, or give {1}", to_string(guess.format),
+                      is_date ? "dd/mm/yyyy or mm/dd/yyyy" : "s, ms, us or ns")};
 }
 
 }  // namespace penstock::workload

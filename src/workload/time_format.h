@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "core/result.h"
 #include "core/time.h"
 #include "workload/fields.h"
 
@@ -38,5 +39,11 @@ struct TimeGuess {
 // Numbers of the magnitude of times since 1970 tell their unit, and a fraction tells seconds. Other numbers may be of
 // any unit. Dates tell their order if a day is above 12.
 [[nodiscard]] TimeGuess guess_time_format(std::span<const std::string_view> texts);
+// Of numbers that a trace format documents as milliseconds. Fractions or times since 1970 in another unit leave a doubt
+// if another unit gives the more usual rate.
+[[nodiscard]] TimeGuess confirm_milliseconds(std::span<const std::string_view> texts);
+
+// The error that names `what` has these times, and the flag that confirms the guess; for a guess with a doubt.
+[[nodiscard]] core::Error doubtful_times(const std::string& place, std::string_view what, const TimeGuess& guess);
 
 }  // namespace penstock::workload

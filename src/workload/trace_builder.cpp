@@ -137,7 +137,7 @@ tl::expected<void, RowFault> TraceBuilder::check_time(const TraceRow& row) const
                              printable(row.time_text), quoted_text(row.session)),
                  "add to each time the arrival of its session, and sort the rows");
   return fault(fmt::format("timestamps decrease from {} to {}", printable(last_time_text_), printable(row.time_text)),
-               "sort the rows by time, or skip such rows with --skip-bad-rows");
+               "sort the rows by time");
 }
 
 tl::expected<void, RowFault> TraceBuilder::check_names(const TraceRow& row) {

@@ -2,8 +2,10 @@
 """Decision logs: `penstock replay --decision-log`, `penstock explain`, and reports on intervals."""
 
 import json
+import os
 import re
 import sqlite3
+import subprocess
 
 import cli_testing
 from cli_testing import CliTest
@@ -124,6 +126,42 @@ class DecisionLog(CliTest):
         self.assertIn("0 changes, 2 holds", done.stdout)
         self.assertEqual(done.stderr, "penstock: answers.jsonl: skipped 1 line with an error instead of a decision\n")
 
+    def test_the_last_run_of_a_planner_is_shown_and_an_earlier_one_on_request(self):
+        def entry(at_s, target, **more):
+            return json.dumps({"at_s": at_s, "policy": "p", "pool": "a", "current": 1, "target": target,
+                               "reason": "panic", "limited_by": "", "evidence": [], "candidates": [],
+                               "would_change": "x", **more}) + "\n"
+        first, second = {"started": "2026-11-29T03:42:09Z"}, {"started": "2026-11-29T04:00:00.250000000Z"}
+        self.write("runs.jsonl", entry(5, 2) + entry(5, 3, **first) + entry(90, 4, **first) + entry(5, 5, **second))
+        done = self.run_program("explain", "runs.jsonl", "--at", "2m")
+        self.assertIn("p, pool a, at 2m: 5 replicas.", done.stdout)
+        self.assertEqual(done.stderr, "penstock: runs.jsonl: run 3 of 3, started at 2026-11-29T04:00:00.250000000Z; "
+                                      "select another one with --run\n")
+        done = self.run_program("explain", "runs.jsonl", "--at", "1m", "--run", "2")
+        self.assertIn("p, pool a, at 1m: 3 replicas.", done.stdout)
+        self.assertIn("Next change: at 1m30s it grows from 1 to 4 replicas", done.stdout)
+        self.assertIn("run 2 of 3, started at 2026-11-29T03:42:09Z", done.stderr)
+        done = self.run_program("explain", "runs.jsonl", "--run", "1")
+        self.assertIn("p, pool a: 1 change, 0 holds", done.stdout)
+        self.assertIn("run 1 of 3, started at an unknown time;", done.stderr)
+        self.assert_refused("explain", "runs.jsonl", "--run", "4", says="--run: must be from 1 to 3, is '4'")
+
+    def test_a_log_can_come_from_a_pipe(self):
+        self.replay("--decision-log", self.log)
+        self.replay("--decision-log", "log.sqlite")
+        page = self.run_program("explain", self.log).stdout
+        program = cli_testing.PROGRAM
+        fifo = str(self.folder / "fifo")
+        os.mkfifo(fifo)
+        for command in ('cat log.jsonl | "$0" explain -', 'cat log.jsonl | "$0" explain /dev/stdin',
+                        f'cat log.jsonl > "{fifo}" & timeout 60 "$0" explain "{fifo}"', '"$0" explain - < log.jsonl'):
+            done = subprocess.run(["bash", "-c", command, program], cwd=self.folder, capture_output=True, text=True)
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (0, page, ""), command)
+        done = subprocess.run(["bash", "-c", 'cat log.sqlite | "$0" explain -', program], cwd=self.folder,
+                              capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stderr),
+                         (2, "penstock: -: is an SQLite database, which cannot be read from a pipe; give its file\n"))
+
     def test_same_seed_same_bytes(self):
         for name in ("a", "b"):
             self.replay("--decision-log", f"{name}.jsonl", "--jobs", 1 if name == "a" else 2)
@@ -144,7 +182,7 @@ class BadInput(CliTest):
         self.assert_refused("explain", "bad.jsonl", says="bad.jsonl:2: is not a JSON object")
         self.write("type.jsonl", self.good.replace('"target": 2', '"target": "two"'))
         self.assert_refused("explain", "type.jsonl", says="type.jsonl:1: target: must be a count of replicas")
-        self.assert_refused("explain", "missing.jsonl", says="missing.jsonl: cannot be opened; is the name right?")
+        self.assert_refused("explain", "missing.jsonl", says="missing.jsonl: cannot be opened: no such file or directory")
         self.assert_refused("explain", ".", says=".: cannot be read")
 
     def test_an_incomplete_last_line_is_left_out_and_reported(self):

@@ -448,18 +448,21 @@ class PlanTest(unittest.TestCase):
         self.assertIn("another planner", done.stderr)
         self.assertEqual(len(home.engines()), 1)
 
-    def test_decisions_can_be_read_by_explain(self):
+    def test_decisions_can_be_read_by_explain_run_by_run(self):
         for kind in ("sqlite", "jsonl"):
             home = Home(self)
             log = home.path(f"decisions.{kind}")
-            planner = home.planner(self, home.gateway(self), "--decision-log", log)
-            until_serving(home, 1)
-            until("a decision", lambda: planner.state()["decisions"])
-            planner.signal(STOP)
-            self.assertEqual(planner.wait(), 0)
-            done = subprocess.run([PROGRAM, "explain", log], capture_output=True, text=True, timeout=SECONDS, check=False)
-            self.assertEqual(done.returncode, 0, done.stderr)
-            self.assertIn("chat", done.stdout)
+            gateway = home.gateway(self)
+            for run in (1, 2):
+                planner = home.planner(self, gateway, "--decision-log", log)
+                until_serving(home, 1)
+                until("a decision", lambda: planner.state()["decisions"])
+                planner.signal(STOP)
+                self.assertEqual(planner.wait(), 0)
+                done = subprocess.run([PROGRAM, "explain", log], capture_output=True, text=True, timeout=SECONDS, check=False)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertIn("chat", done.stdout)
+                self.assertRegex(done.stderr, r"run 2 of 2, started at 20\d\d-" if run == 2 else "^$")
             if kind == "sqlite":
                 self.assertTrue(rows_of(log, "select name from sqlite_master where type = 'table'"))
 

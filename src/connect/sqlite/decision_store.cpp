@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <sqlite3.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <memory>
@@ -42,16 +43,44 @@ std::vector<const Field*> columns() {
   return columns;
 }
 
+const char* type_of(const Field& field) {
+  return field.kind == Kind::kText ? "text" : field.kind == Kind::kFigure ? "real" : "integer";
+}
+
 std::string name_of(const Field& field) { return field.kind == Kind::kTime ? "at_ns" : field.column(); }
 
 DatabaseKind decision_log() {
   std::string schema = "create table decisions(id integer primary key";
   for (const Field* field : columns()) {
-    const char* type = field->kind == Kind::kText ? "text" : field->kind == Kind::kFigure ? "real" : "integer";
     const bool may_be_null = !field->always && field->kind != Kind::kText;
-    schema += fmt::format(", {} {}{}", name_of(*field), type, may_be_null ? "" : " not null");
+    schema += fmt::format(", {} {}{}", name_of(*field), type_of(*field), may_be_null ? "" : " not null");
   }
   return {"decision log", 0x504E5354, 1, schema + ") strict;" + kLists, "`penstock replay --decision-log` writes one"};
+}
+
+// The fields of this program that the log of another version lacks.
+core::Result<std::vector<const Field*>> missing_columns(const Database& database) {
+  std::vector<const Field*> missing = columns();
+  Statement names{database.handle(), database.name(), "select name from pragma_table_info('decisions')"};
+  for (;;) {
+    const auto more = names.step();
+    if (!more) return tl::make_unexpected(more.error());
+    if (!*more) return missing;
+    std::erase_if(missing, [name = names.text(0)](const Field* field) { return name_of(*field) == name; });
+  }
+}
+
+// A required column has no default, so that SQLite refuses to add it.
+core::Result<void> add_missing_columns(const Database& database) {
+  const auto missing = missing_columns(database);
+  if (!missing) return tl::make_unexpected(missing.error());
+  for (const Field* field : *missing) {
+    const char* empty = field->always ? " not null" : field->kind == Kind::kText ? " not null default ''" : "";
+    const std::string sql =
+        fmt::format("alter table decisions add column {} {}{}", name_of(*field), type_of(*field), empty);
+    if (auto done = execute(database.handle(), database.name(), sql.c_str()); !done) return done;
+  }
+  return {};
 }
 
 // Holds one prepared insert for each of the four tables.
@@ -80,9 +109,12 @@ class Inserts {
 
  private:
   static std::string decision_sql() {
-    std::string sql = "insert into decisions values(null";
-    for (std::size_t i = 0; i < columns().size(); ++i) sql += ", ?";
-    return sql + ")";
+    std::string names, values;
+    for (const Field* field : columns()) {
+      names += ", " + name_of(*field);
+      values += ", ?";
+    }
+    return fmt::format("insert into decisions(id{}) values(null{})", names, values);
   }
   void bind(const Field& field, const DecisionRecord& record) {
     if (field.kind == Kind::kTime) {
@@ -217,7 +249,7 @@ core::Result<DecisionStore> DecisionStore::open(const std::string& path) {
   const auto ready = database->in_transaction([&]() -> core::Result<void> {
     const auto is_new = database->is_new(decision_log());
     if (!is_new) return tl::make_unexpected(is_new.error());
-    return *is_new ? database->make(decision_log()) : core::Result<void>{};
+    return *is_new ? database->make(decision_log()) : add_missing_columns(*database);
   });
   if (!ready) return tl::make_unexpected(ready.error());
   return DecisionStore{*std::move(database)};
@@ -242,7 +274,12 @@ core::Result<void> DecisionStore::append(std::span<const DecisionRecord> records
 }
 
 core::Result<std::vector<DecisionRecord>> DecisionStore::read(const DecisionFilter& filter) const {
-  const std::vector<const Field*> fields = columns();
+  const auto missing = missing_columns(database_);
+  if (!missing) return tl::make_unexpected(missing.error());
+  std::vector<const Field*> fields = columns();
+  std::erase_if(fields, [&](const Field* field) {
+    return !field->always && std::find(missing->begin(), missing->end(), field) != missing->end();
+  });
   std::string sql = "select id";
   for (const Field* field : fields) sql += ", " + name_of(*field);
   sql += " from decisions where true";

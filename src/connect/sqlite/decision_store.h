@@ -33,7 +33,8 @@ class DecisionStore {
   static constexpr core::Duration kLockWaitMax = std::chrono::seconds{5};
   static constexpr std::size_t kEntriesMax = 5'000'000;  // Maximum per read.
 
-  // Opens a log for appending and creates it if it is missing.
+  // Opens a log for appending and creates it if it is missing. Optional columns that an earlier version of penstock did
+  // not have are added.
   [[nodiscard]] static core::Result<DecisionStore> open(const std::string& path);
   [[nodiscard]] static core::Result<DecisionStore> open_read_only(const std::string& path);
   [[nodiscard]] static core::Result<DecisionStore> in_memory();

@@ -66,6 +66,7 @@ void expect_same(const DecisionRecord& a, const DecisionRecord& b) {
     EXPECT_EQ(a.forecast->naive_error, b.forecast->naive_error);
   }
   EXPECT_EQ(a.pools, b.pools);
+  EXPECT_EQ(a.started, b.started);
   ASSERT_EQ(a.evidence.size(), b.evidence.size());
   for (std::size_t i = 0; i < a.evidence.size(); ++i) {
     EXPECT_EQ(a.evidence[i].name, b.evidence[i].name);
@@ -107,6 +108,41 @@ TEST_F(DecisionStoreTest, WhatIsAppendedReadsBackTheSame) {
   ASSERT_TRUE(read) << read.error().message();
   ASSERT_EQ(read->size(), entries.size());
   for (std::size_t i = 0; i < entries.size(); ++i) expect_same((*read)[i], entries[i]);
+}
+
+TEST_F(DecisionStoreTest, ALogOfAnEarlierVersionIsReadAndContinued) {
+  {
+    auto store = DecisionStore::open(path("log.sqlite"));
+    ASSERT_TRUE(store) << store.error().message();
+    ASSERT_TRUE(store->append(std::vector{entry(5, "penstock", "decode")}));
+  }
+  sqlite3* database = nullptr;
+  ASSERT_EQ(sqlite3_open(path("log.sqlite").c_str(), &database), SQLITE_OK);
+  for (const char* column : {"started", "asleep"})
+    ASSERT_EQ(sqlite3_exec(database, (std::string{"alter table decisions drop column "} + column).c_str(), nullptr,
+                           nullptr, nullptr),
+              SQLITE_OK);
+  sqlite3_close(database);
+  {
+    const auto store = DecisionStore::open_read_only(path("log.sqlite"));
+    ASSERT_TRUE(store) << store.error().message();
+    const auto read = store->read();
+    ASSERT_TRUE(read) << read.error().message();
+    ASSERT_EQ(read->size(), 1U);
+    expect_same(read->front(), entry(5, "penstock", "decode"));
+  }
+  auto store = DecisionStore::open(path("log.sqlite"));
+  ASSERT_TRUE(store) << store.error().message();
+  DecisionRecord later = entry(1, "penstock", "decode");
+  later.started = "2026-11-29T03:42:09Z";
+  later.asleep = 1;
+  ASSERT_TRUE(store->append(std::vector{later}));
+  const auto read = store->read();
+  ASSERT_TRUE(read) << read.error().message();
+  ASSERT_EQ(read->size(), 2U);
+  EXPECT_EQ(read->front().started, "");
+  EXPECT_EQ(read->back().started, "2026-11-29T03:42:09Z");
+  EXPECT_EQ(read->back().asleep, 1U);
 }
 
 TEST_F(DecisionStoreTest, AStoreInMemoryMakesNoFile) {

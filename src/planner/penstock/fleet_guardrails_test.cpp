@@ -70,6 +70,18 @@ TEST(FleetGuardrails, LimitNothingWithoutABudget) {
   EXPECT_EQ(fleet.limits, ",");
 }
 
+TEST(FleetGuardrails, KeepAShrinkThatTheFleetDoesNotFollow) {
+  Fleet fleet{std::nullopt};
+  const auto propose = [&](double seconds, std::uint32_t replicas) {
+    return fleet.propose(seconds, {pool_of(replicas, engine(0))}, {1}).front();
+  };
+  for (double seconds = 0.0; seconds < 300.0; seconds += 5.0) EXPECT_EQ(propose(seconds, 6), 6U);
+  for (double seconds = 300.0; seconds < 500.0; seconds += 5.0) EXPECT_EQ(propose(seconds, 6), 4U) << seconds;
+  // The next step waits for a minute from when the fleet has followed.
+  for (double seconds = 500.0; seconds < 555.0; seconds += 5.0) EXPECT_EQ(propose(seconds, 4), 4U) << seconds;
+  EXPECT_EQ(propose(555, 4), 3U);
+}
+
 TEST(FleetGuardrails, HoldOnlyShrinkingAfterAFailedShrink) {
   Fleet fleet{std::nullopt};
   const auto failed = [](std::uint32_t replicas, std::uint64_t count) {

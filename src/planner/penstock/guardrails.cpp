@@ -162,7 +162,10 @@ void Guardrails::limit_shrinking(core::Instant now, const PoolObservation& pool,
 
   if (time_ < shrink_cooldown_until_) return clamp.to(current, Limit::kCooldown);
   if (const Limit held = shrink_hold(now, pool); held != Limit::kNone) return clamp.to(current, held);
-  if (shrunk_at_ && *shrunk_at_ > time_ - options_.shrink_step) return clamp.to(current, Limit::kShrinkRate);
+  // A step that the fleet has not followed yet stays the proposal: it is not a second one.
+  const bool is_pending = last_target_ && *last_target_ < last_current_ && current == last_current_;
+  if (!is_pending && shrunk_at_ && *shrunk_at_ > time_ - options_.shrink_step)
+    return clamp.to(current, Limit::kShrinkRate);
   const auto step = std::max(1U, static_cast<std::uint32_t>(std::floor(options_.shrink_share * current)));
   clamp.to(std::max(clamp.proposal(), current - step), Limit::kShrinkRate);
   clamp.to(std::max(clamp.proposal(), fewest_that_carry(pool, current)), Limit::kConsolidation);

@@ -18,7 +18,8 @@ struct GuardrailOptions {
   std::uint32_t growth_least = 4;  // This number of additional replicas is always allowed.
   // A pool shrinks to the highest proposal of this window.
   core::Duration stabilisation = std::chrono::minutes{5};
-  core::Duration shrink_step = std::chrono::minutes{1};  // Minimum time between two scale-downs.
+  // Minimum time between two scale-downs. It counts from the last tick at which the fleet had not followed the first.
+  core::Duration shrink_step = std::chrono::minutes{1};
   double shrink_share = 0.34;  // Share of the target that one scale-down may remove, at least one replica.
   double kv_hot = 0.75;        // Mean KV usage above which nothing shrinks.
   // Age of the oldest queued request above which nothing shrinks. Any queue of unknown age is too old.
