@@ -16,8 +16,7 @@ constexpr double kFirstWeight = 30.0;         // Minutes of history that outweig
 constexpr std::uint64_t kLagMost = 30;        // Minutes.
 constexpr double kMultipleMost = 8.0;         // Larger ones follow minutes without traffic.
 constexpr double kLevelWidth = 0.2;           // Standard deviation of the logarithm of similar levels.
-constexpr double kLoadWidth = 1.0;            // Standard deviation of the logarithm of similar loads.
-constexpr double kOfAnyMoment = 0.02;         // Weight of a minute of another level or load.
+constexpr double kOfAnyLevel = 0.02;          // Weight of a minute of another level.
 
 // Quantiles of (load of a minute) / (load three minutes earlier) in the ServeGen days m-large 0 and m-mid 1 and in 14 h
 // of DeepSeek-R1, all three pooled.
@@ -43,6 +42,11 @@ double first_multiple(double quantile, double spread) {
 
 double level_of(double base, double usual) { return base > 0.0 && usual > base ? base / usual : 1.0; }
 
+double similarity(double level, double other) {
+  const double distance = std::log(level / other) / kLevelWidth;
+  return kOfAnyLevel + (1.0 - kOfAnyLevel) * std::exp(-0.5 * distance * distance);
+}
+
 double middle(std::size_t index) { return (static_cast<double>(index) + 0.5) / Futures::kCount; }
 
 }  // namespace
@@ -50,35 +54,29 @@ double middle(std::size_t index) { return (static_cast<double>(index) + 0.5) / F
 Futures::Futures(core::Duration lag) : lag_(std::min(kLagMost, minutes_up(lag))) {
   const double spread = std::pow((static_cast<double>(lag_) + 1.0) / (kQuantilesLag + 1.0), kSpreadPower);
   for (std::size_t i = 0; i < kCount; ++i) first_.push_back({first_multiple(middle(i), spread)});
-  learn({});
-}
-
-double Futures::similarity(const Base& now, const Base& then) {
-  const double level = std::log(now.level / then.level) / kLevelWidth;
-  const double load = now.load > 0.0 ? std::log(now.load / then.load) / kLoadWidth : 0.0;
-  return kOfAnyMoment + (1.0 - kOfAnyMoment) * std::exp(-0.5 * (level * level + load * load));
+  learn(1.0);
 }
 
 void Futures::observe(double peak, double base, double usual) {
-  const Base now{base, level_of(base, usual)};
+  const double level = level_of(base, usual);
   ++count_;
   // bases_[k] is that of the minute which ended bases_.size() - k minutes ago.
   for (const std::uint64_t after : {lag_ + 1, lag_ + 2}) {
     if (bases_.size() < after) continue;
     const Base& then = bases_[bases_.size() - after];
-    if (then.load > 0.0) past_.push_back({std::min(kMultipleMost, peak / then.load), then, count_});
+    if (then.load > 0.0) past_.push_back({std::min(kMultipleMost, peak / then.load), then.level, count_});
   }
-  bases_.push_back(now);
+  bases_.push_back({base, level});
   if (bases_.size() > lag_ + 2) bases_.pop_front();
   while (!past_.empty() && past_.front().minute + kMinutesMost < count_) past_.pop_front();
-  learn(now);
+  learn(level);
 }
 
-void Futures::learn(const Base& now) {
+void Futures::learn(double level) {
   std::vector<std::pair<double, double>> weighted;  // Multiple and weight.
   weighted.reserve(past_.size() + first_.size());
   for (const Past& past : past_)
-    weighted.emplace_back(past.multiple, 0.5 * similarity(now, past.then) *
+    weighted.emplace_back(past.multiple, 0.5 * similarity(past.level, level) *
                                              std::exp(-static_cast<double>(count_ - past.minute) / kAgeMinutes));
   for (const Past& first : first_) weighted.emplace_back(first.multiple, kFirstWeight / kCount);
   std::sort(weighted.begin(), weighted.end());

@@ -11,9 +11,8 @@
 
 namespace penstock::planner {
 
-// Every past minute is compared with the two minutes that followed it after the lag. Minutes at a similar level and a
-// similar load count most: a pause of pulsing traffic is followed by many times its load, and a pulse is not; a service
-// that grew from one request to ten in some minutes does not grow from ten to a hundred. Until there is a history of
+// Every past minute is compared with the two minutes that followed it after the lag. Minutes at a similar level count
+// most: a pause of pulsing traffic is followed by many times its load, and a pulse is not. Until there is a history of
 // its own, multiples that were measured on public traces stand for it.
 class Futures {
  public:
@@ -39,13 +38,11 @@ class Futures {
     void archive(core::StateArchive& state) { state.values_of(load, level); }
   };
   struct Past {
-    double multiple = 1.0;
-    Base then = {};
+    double multiple = 1.0, level = 1.0;
     std::uint64_t minute = 0;
-    void archive(core::StateArchive& state) { state.values_of(multiple, then.load, then.level, minute); }
+    void archive(core::StateArchive& state) { state.values_of(multiple, level, minute); }
   };
-  static double similarity(const Base& now, const Base& then);
-  void learn(const Base& now);
+  void learn(double level);
 
   std::uint64_t lag_;        // In minutes.
   std::vector<Past> first_;  // Of public traces.
