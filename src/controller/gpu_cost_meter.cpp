@@ -11,12 +11,6 @@ namespace {
 using decision::PoolGpuCost;
 using decision::TenantGpuCost;
 using decision::TokenCost;
-using decision::TokenCount;
-
-void add(TokenCount& sum, const TokenCount& tokens) {
-  sum.input += tokens.input;
-  sum.output += tokens.output;
-}
 
 // The row of a tenant and model, which is made where it is missing. The last row is that of all further ones.
 template <class Row>
@@ -56,8 +50,8 @@ void GpuCostMeter::count(core::Instant now, const decision::DecisionTotals& tota
   }
   for (const decision::TenantTokens& tokens : completed) {
     auto& row = row_of(costs_.tenants, tokens.tenant, tokens.model);
-    add(row.completed, tokens.completed);
-    add(row.within_slo, tokens.within_slo);
+    row.completed += tokens.completed;
+    row.within_slo += tokens.within_slo;
     row.recent_input += static_cast<double>(tokens.completed.input);
     row.recent_output += static_cast<double>(tokens.completed.output);
   }
@@ -71,8 +65,7 @@ void GpuCostMeter::count(core::Instant now, const decision::DecisionTotals& tota
   const auto cost = totals.token_cost();
   if (!cost) return;
   costs_.is_divided = true;
-  costs_.undivided.input += cost->input - token_cost_.input;
-  costs_.undivided.output += cost->output - token_cost_.output;
+  costs_.undivided += {cost->input - token_cost_.input, cost->output - token_cost_.output};
   token_cost_ = *cost;
   divide(costs_.undivided.input, &TenantGpuCost::recent_input, &TokenCost::input);
   divide(costs_.undivided.output, &TenantGpuCost::recent_output, &TokenCost::output);

@@ -12,6 +12,7 @@
 #include "decision/gpu_costs.h"
 #include "decision/token_count.h"
 #include "decision/totals.h"
+#include "report/metrics.h"
 
 namespace penstock::controller {
 
@@ -42,11 +43,7 @@ class GpuCostMeter {
 
   // What this process has counted (USD), which never falls. Prometheus would take a sum that falls, as after a crash,
   // for one that began again at 0.
-  struct Counted {
-    std::string tenant, model;
-    double usd = 0.0;
-  };
-  [[nodiscard]] const std::vector<Counted>& counted() const { return counted_; }
+  [[nodiscard]] const std::vector<report::TenantGpuCostTotal>& counted() const { return counted_; }
 
  private:
   void divide(double& usd, double decision::TenantGpuCost::*recent, double decision::TokenCost::*part);
@@ -54,7 +51,7 @@ class GpuCostMeter {
   core::Instant started_, counted_to_;
   std::int64_t started_unix_ms_ = 0;
   decision::GpuCosts costs_;
-  std::vector<Counted> counted_;
+  std::vector<report::TenantGpuCostTotal> counted_;
   decision::TokenCost token_cost_;                // Of the totals, as far as it was taken.
   std::vector<decision::PoolGpuCost> of_totals_;  // Likewise, by pool.
 };

@@ -32,7 +32,7 @@ struct Scene {
   }
   [[nodiscard]] double divided() const {
     double sum = 0.0;
-    for (const GpuCostMeter::Counted& each : meter.counted()) sum += each.usd;
+    for (const report::TenantGpuCostTotal& each : meter.counted()) sum += each.usd;
     return sum;
   }
 

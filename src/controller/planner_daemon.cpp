@@ -348,8 +348,7 @@ std::optional<report::PlannerMetrics> PlannerDaemon::metrics() const {
   for (const ScalingTotals& totals : scaling_.totals())
     metrics.scaling.push_back({totals.pool, totals.events, totals.ends});
   metrics.role_switches = role_switches();
-  for (const GpuCostMeter::Counted& each : gpu_costs_.counted())
-    metrics.tenants.push_back({each.tenant, each.model, each.usd});
+  metrics.tenants = gpu_costs_.counted();
   for (std::size_t pool = 0; pool < options_.pools.size(); ++pool)
     if (auto scaling = fleet_.scaling(pool)) metrics.pods.push_back(*std::move(scaling));
   if (!options_.variant_namespace.empty())

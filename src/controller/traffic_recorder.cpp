@@ -203,15 +203,12 @@ void TrafficRecorder::ended(const TrafficItem& item, core::Instant at) {
     if (!missed) ++met_;
   }
   if (item.outcome != "completed" || at <= options_.tokens_from) return;
-  const auto add = [&](decision::TokenCount& tokens) {
-    tokens.input += known->shape.input_tokens;
-    tokens.output += item.output_tokens;
-  };
   const std::string &tenant = tenants_[known->tenant_number], model{known->model};
   decision::TenantTokens& tokens =
       tokens_.try_emplace({tenant, model}, decision::TenantTokens{tenant, model}).first->second;
-  add(tokens.completed);
-  if (!missed) add(tokens.within_slo);
+  const decision::TokenCount own{known->shape.input_tokens, item.output_tokens};
+  tokens.completed += own;
+  if (!missed) tokens.within_slo += own;
 }
 
 void TrafficRecorder::add_gaps(const TrafficItem& item) {

@@ -10,14 +10,7 @@ namespace penstock::dashboard {
 namespace {
 
 using decision::TenantGpuCost;
-using decision::TokenCost;
-using decision::TokenCount;
 using CostJson = nlohmann::ordered_json;
-
-void add(TokenCount& sum, const TokenCount& tokens) {
-  sum.input += tokens.input;
-  sum.output += tokens.output;
-}
 
 CostJson usd(const std::optional<double>& value) { return value ? CostJson(*value) : CostJson(nullptr); }
 
@@ -43,10 +36,9 @@ nlohmann::ordered_json gpu_cost_json(const decision::GpuCosts& costs, core::Dura
   all.usd = costs.undivided;
   CostJson tenants = CostJson::array();
   for (const TenantGpuCost& own : costs.tenants) {
-    add(all.completed, own.completed);
-    add(all.within_slo, own.within_slo);
-    all.usd.input += own.usd.input;
-    all.usd.output += own.usd.output;
+    all.completed += own.completed;
+    all.within_slo += own.within_slo;
+    all.usd += own.usd;
     CostJson one{{"tenant", own.tenant}, {"model", own.model}};
     one.update(row(own, costs.is_divided));
     tenants.push_back(std::move(one));

@@ -26,8 +26,7 @@ void DecisionTotals::count(const signals::Observation& observation, const Decisi
     totals.undivided_cost += usd;
     if (const auto share = input_time_share(pool.role, decision.pools[i])) totals.input_share = share;
     if (totals.input_share) {
-      token_cost_.input += totals.undivided_cost * *totals.input_share;
-      token_cost_.output += totals.undivided_cost * (1.0 - *totals.input_share);
+      token_cost_ += {totals.undivided_cost * *totals.input_share, totals.undivided_cost * (1.0 - *totals.input_share)};
       totals.undivided_cost = 0.0;
     }
     ++decisions_[{i, decision.pools[i].reason, decision.pools[i].limited_by}];

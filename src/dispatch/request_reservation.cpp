@@ -38,6 +38,23 @@ void limit_answers(ActiveRequest& request, const RequestInfo& info, const Dispat
   request.estimate.output_tokens = std::min(request.estimate.output_tokens, *request.output_tokens_most());
 }
 
+// The most that the request can use. A replayed one uses what was recorded, of which the answer is known.
+admission::ReservationRequest most_of(const ActiveRequest& request, const RequestInfo& info, double capacity) {
+  admission::ReservationRequest most;
+  most.capacity = capacity;
+  most.prompt_tokens = request.estimate.prompt_tokens;
+  most.answers = info.answers;
+  if (info.known_output_tokens == 0) {
+    most.prompt_tokens_most = request.prompt_tokens_most;
+    most.max_tokens = *request.max_tokens;
+    return most;
+  }
+  most.max_tokens = std::min(info.known_output_tokens, request.max_tokens.value_or(UINT32_MAX));
+  most.prompt_tokens_most = std::max<std::uint64_t>(
+      most.prompt_tokens, info.recorded_reservation - std::min(info.recorded_reservation, most.max_tokens));
+  return most;
+}
+
 }  // namespace
 
 void reserve(ActiveRequest& request, const RequestInfo& info, const DispatchOptions& options,
@@ -50,16 +67,7 @@ void reserve(ActiveRequest& request, const RequestInfo& info, const DispatchOpti
     limit_answers(request, info, options, context_of(request, tenant, replicas), cap, worst && !is_known);
   request.claim = admission::claim_of(request.estimate);
   if (!worst) return;
-  admission::ReservationRequest wanted;
-  wanted.capacity = capacity;
-  wanted.prompt_tokens = request.estimate.prompt_tokens;
-  wanted.prompt_tokens_most = request.prompt_tokens_most;
-  wanted.answers = info.answers;
-  wanted.max_tokens =
-      is_known ? std::min(info.known_output_tokens, request.max_tokens.value_or(UINT32_MAX)) : *request.max_tokens;
-  if (is_known)
-    wanted.prompt_tokens_most = std::max<std::uint64_t>(
-        wanted.prompt_tokens, info.recorded_reservation - std::min(info.recorded_reservation, wanted.max_tokens));
+  const admission::ReservationRequest wanted = most_of(request, info, capacity);
   const admission::Reservation made = admission::reserve_worst_case(wanted);
   request.claim = made.claim;
   // An answer that fits keeps its limit, and the estimate does not learn its length in advance.

@@ -54,14 +54,14 @@ class NumberedTenants {
 
 // `before`: null for the first settings.
 core::Result<std::shared_ptr<const Settings>> make_settings(GatewayOptions given, const Settings* before) {
-  auto made = std::make_shared<Settings>(Settings{std::move(given), {}, 0, {}, 0});
+  auto made = std::make_shared<Settings>(Settings{std::move(given), {}, {}, {}, 0});
   GatewayOptions& options = made->options;
   NumberedTenants numbered{before == nullptr ? std::vector<dispatch::Tenant>{} : before->options.dispatch.tenants};
   std::vector<std::uint32_t> numbers;
   for (const dispatch::Tenant& tenant : options.dispatch.tenants) numbers.push_back(numbered.add(tenant));
   dispatch::Tenant anonymous;
   anonymous.name = kAnonymous;
-  made->anonymous = numbered.add(anonymous);
+  made->anonymous.tenant = numbered.add(anonymous);
   for (ApiKey& key : options.api_keys) {
     if (auto added = made->key_ring.add(key.key, {numbers[key.tenant], std::move(key.name)}); !added) {
       core::Error error = added.error();

@@ -45,10 +45,8 @@ const KeyOwner* KeyRing::owner_of(std::string_view key) const {
   return &at->owner;
 }
 
-std::optional<KeyOwner> KeyRing::owner_or(std::string_view key, std::optional<std::uint32_t> anonymous) const {
-  if (key.empty() || entries_.empty()) return anonymous ? std::optional{KeyOwner{*anonymous}} : std::nullopt;
-  const KeyOwner* owner = owner_of(key);
-  return owner != nullptr ? std::optional{*owner} : std::nullopt;
+const KeyOwner* KeyRing::owner_or(std::string_view key, const KeyOwner* anonymous) const {
+  return key.empty() || entries_.empty() ? anonymous : owner_of(key);
 }
 
 std::string_view bearer_key(std::string_view authorization) {

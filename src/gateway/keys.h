@@ -3,7 +3,6 @@
 
 #include <array>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,7 +25,7 @@ class KeyRing {
   [[nodiscard]] const KeyOwner* owner_of(std::string_view key) const;  // Null for an unknown key.
   // An unknown key is refused and not treated as anonymous. If no keys are configured, every key is accepted, because
   // OpenAI's clients always send one.
-  [[nodiscard]] std::optional<KeyOwner> owner_or(std::string_view key, std::optional<std::uint32_t> anonymous) const;
+  [[nodiscard]] const KeyOwner* owner_or(std::string_view key, const KeyOwner* anonymous) const;
 
  private:
   using Digest = std::array<unsigned char, 32>;

@@ -28,12 +28,13 @@ TEST(KeyRing, RejectsOtherKeys) {
 
 TEST(KeyRing, AWrongKeyIsNotAnonymousWhereThereAreKeys) {
   KeyRing ring;
-  EXPECT_EQ(ring.owner_or("any", 7)->tenant, 7U);
+  const KeyOwner anonymous{7};
+  EXPECT_EQ(ring.owner_or("any", &anonymous)->tenant, 7U);
   ASSERT_TRUE(ring.add("sk-one", {0}));
-  EXPECT_EQ(ring.owner_or("sk-one", 7)->tenant, 0U);
-  EXPECT_FALSE(ring.owner_or("any", 7));
-  EXPECT_EQ(ring.owner_or("", 7)->tenant, 7U);
-  EXPECT_FALSE(ring.owner_or("", std::nullopt));
+  EXPECT_EQ(ring.owner_or("sk-one", &anonymous)->tenant, 0U);
+  EXPECT_EQ(ring.owner_or("any", &anonymous), nullptr);
+  EXPECT_EQ(ring.owner_or("", &anonymous)->tenant, 7U);
+  EXPECT_EQ(ring.owner_or("", nullptr), nullptr);
 }
 
 TEST(KeyRing, RefusesAKeyOfTwoTenantsWithoutRepeatingIt) {

@@ -19,11 +19,10 @@ namespace {
 constexpr std::string_view kField = "field";
 
 std::optional<Refusal> authenticate(const WorkerContext& context, const net::RequestHead& head, ReadRequest& read) {
-  auto owner = context.settings->key_ring.owner_or(bearer_key(head.field("authorization")),
-                                                   context.settings->anonymous_tenant());
-  if (!owner) return unauthenticated();
+  const KeyOwner* owner = context.settings->owner_of(bearer_key(head.field("authorization")));
+  if (owner == nullptr) return unauthenticated();
   read.tenant = read.info.tenant = owner->tenant;
-  read.info.key_name = std::move(owner->name);
+  read.info.key_name = owner->name;
   return std::nullopt;
 }
 

@@ -145,12 +145,11 @@ RequestHandler& Worker::take_handler() {
 // A large body without a valid key, or of a tenant with a limit that is used up, is refused before it is read.
 net::BodyAdmission Worker::admit_body(const net::RequestHead& head, std::uint64_t bytes) {
   net::BodyAdmission admission;
-  const auto owner = context_.settings->key_ring.owner_or(bearer_key(head.field("authorization")),
-                                                          context_.settings->anonymous_tenant());
+  const KeyOwner* owner = context_.settings->owner_of(bearer_key(head.field("authorization")));
   std::optional<Refusal> refusal;
-  if (owner) admission.account = context_.accounts[owner->tenant];
+  if (owner != nullptr) admission.account = context_.accounts[owner->tenant];
   if (bytes <= kLargeBytes) return admission;
-  if (!owner)
+  if (owner == nullptr)
     refusal = unauthenticated();
   else if (auto early = context_.dispatcher.early_refusal(owner->tenant, net::Loop::read_clock()))
     refusal = make_refusal(*std::move(early));
@@ -202,8 +201,8 @@ void Worker::on_request(net::Exchange& exchange) {
 
 void Worker::answer_models(net::Exchange& exchange, std::optional<std::string_view> name) {
   const std::string_view key = bearer_key(exchange.head().field("authorization"));
-  const auto owner = context_.settings->key_ring.owner_or(key, context_.settings->anonymous_tenant());
-  if (!owner) return refuse_at_once(exchange, unauthenticated());
+  const KeyOwner* owner = context_.settings->owner_of(key);
+  if (owner == nullptr) return refuse_at_once(exchange, unauthenticated());
   const dispatch::Tenant& tenant = context_.settings->options.dispatch.tenants[owner->tenant];
   std::string entries;
   for (const dispatch::ModelListing& model : context_.dispatcher.models()) {

@@ -34,12 +34,13 @@ struct Settings {
   // Without the API keys. Tenants have the dispatcher's numbers, so that removed ones are among them.
   GatewayOptions options;
   KeyRing key_ring;
-  std::uint32_t anonymous = 0;           // Number of the tenant of requests without a key.
+  KeyOwner anonymous;                    // Of requests without a key.
   std::vector<std::string> cache_salts;  // Of each tenant; empty: it shares the cache with others.
   std::uint64_t kept_controls = 0;       // See api::BodyChanges.
 
-  [[nodiscard]] std::optional<std::uint32_t> anonymous_tenant() const {
-    return options.anonymous ? std::optional{anonymous} : std::nullopt;
+  // Null if the key is not known, or is missing and needed.
+  [[nodiscard]] const KeyOwner* owner_of(std::string_view key) const {
+    return key_ring.owner_or(key, options.anonymous ? &anonymous : nullptr);
   }
 };
 

@@ -37,10 +37,7 @@ decision::TokenCost part_of(const decision::TokenCost& cost, const decision::Tok
 
 std::optional<double> gpu_cost_of(const decision::TenantResult& tenant, const decision::RunResult& result) {
   decision::TokenCount all;
-  for (const decision::TenantResult& each : result.tenants) {
-    all.input += each.prompt_tokens;
-    all.output += each.output_tokens;
-  }
+  for (const decision::TenantResult& each : result.tenants) all += {each.prompt_tokens, each.output_tokens};
   if (all.input + all.output == 0) return std::nullopt;
   const decision::TokenCost part = part_of(cost_of(result), {tenant.prompt_tokens, tenant.output_tokens}, all);
   return part.input + part.output;

@@ -94,12 +94,9 @@ void Recorder::completed(std::uint32_t request, core::Instant at, std::uint32_t 
   ++point_completed_;
   ended(request, at, Outcome::kCompleted);
   if (!in_window(request)) return;
-  const auto add = [&](decision::TokenCount& sum) {
-    sum.input += shape.input_tokens;
-    sum.output += output_tokens;
-  };
-  add(completed_tokens_);
-  if (met_all(request)) add(goodput_tokens_);
+  const decision::TokenCount own{shape.input_tokens, output_tokens};
+  completed_tokens_ += own;
+  if (met_all(request)) goodput_tokens_ += own;
 }
 
 void Recorder::failed(std::uint32_t request, core::Instant at, Outcome outcome) {
