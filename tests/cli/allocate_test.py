@@ -194,7 +194,7 @@ class Refused(CliTest):
     def test_a_file_is_checked_outside_of_the_cluster_that_it_is_for(self):
         environment = {"KUBERNETES_SERVICE_HOST": "", "KUBECONFIG": "", "HOME": str(self.folder)}
         for path in sorted(EXAMPLES.glob("*.yaml")):
-            if path.name != "allocate.yaml":
+            if path.name not in ("allocate.yaml", "prometheus-adapter.yaml"):  # the values of a Helm chart
                 self.assertIn(": ok, ", self.run_program("check", path, environment=environment).stdout)
 
     def test_an_empty_file_has_one_line(self):

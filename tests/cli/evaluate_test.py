@@ -40,7 +40,7 @@ class Evaluate(CliTest):
         self.assert_refused(says="--traces: is required")
         self.assert_refused("--traces", ".", "--only", "moonbake", says="unknown part 'moonbake'")
         self.write("mooncake_conversation.jsonl.xz", mooncake())
-        self.assert_refused("--traces", ".", *ONLY, says="score_from: no request arrives after 7 min")
+        self.assert_refused("--traces", ".", *ONLY, says="--score-from: no request arrives after 7 min")
         self.assert_refused("--traces", "nowhere", *ONLY, says="nowhere/mooncake_conversation.jsonl.xz")
 
 
