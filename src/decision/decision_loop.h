@@ -23,7 +23,7 @@ struct Tick {
   Decision decision;
   // Every change of a target, and every hold that differs from the last record of its pool, in the order of pools. A
   // change that the fleet has not followed, as one that is only observed, is not recorded again.
-  // After record_every_hold(): one for each pool.
+  // After record_every_hold(), and at the first tick after restore(): one for each pool.
   std::vector<DecisionRecord> records;
 };
 
@@ -85,7 +85,7 @@ class DecisionLoop {
     Limit limited_by = Limit::kNone;
     std::optional<Cause> cause;
     std::optional<std::uint32_t> next_phase_target;
-    std::uint32_t asleep = 0;  // Not saved: after a restart a decision may be recorded once more.
+    std::uint32_t asleep = 0;  // Not saved.
     std::uint32_t target = 0;
     bool operator==(const LastDecision&) const = default;
     void archive(core::StateArchive& state) { state.values_of(reason, limited_by, cause, next_phase_target, target); }
@@ -108,13 +108,13 @@ class DecisionLoop {
   // Whether the decision changes the target, and is not the one of the last tick once more.
   [[nodiscard]] static bool is_change(const PoolState& state, const PoolDecision& pool);
   void record(Tick& tick, const signals::Observation& observation, std::size_t index, const PoolDecision& pool,
-              bool changes);
+              bool is_recorded);
 
   Policy* policy_;
   DecisionTotals totals_;
   std::vector<PoolState> pools_;
   std::uint64_t changes_ = 0, direction_changes_ = 0;
-  bool takes_over_ = false, records_every_hold_ = false;
+  bool takes_over_ = false, records_every_hold_ = false, is_restored_ = false;  // The last one until the next tick.
   core::Duration ahead_{};                  // Lead of the policy's clock over that of the observations.
   std::optional<core::Instant> last_tick_;  // On the policy's clock.
   std::vector<std::string> pool_names_;     // Pools of the last tick.

@@ -269,9 +269,13 @@ TEST(DecisionLoop, ARestoredLoopContinuesWithThePolicysClock) {
   after.say = grow_first;
   const Tick tick = after.tick(2);  // By its own clock.
   EXPECT_EQ(after.now, core::kStart + std::chrono::seconds{105});
-  ASSERT_EQ(tick.records.size(), 1U) << "the hold of the second pool is known";
+  ASSERT_EQ(tick.records.size(), 2U) << "the log of a process begins with the decisions in force";
   EXPECT_EQ(tick.records[0].at, core::kStart + std::chrono::seconds{2});
+  EXPECT_FALSE(tick.records[1].changes());
   EXPECT_EQ(after.loop.save()->at, core::kStart + std::chrono::seconds{105});
+  after.say = [](Decision&) {};
+  static_cast<void>(after.tick(7));
+  EXPECT_TRUE(after.tick(12).records.empty());
 }
 
 TEST(DecisionLoop, AReplacedPolicyLeavesItsStateToTheNextOne) {
@@ -310,7 +314,7 @@ TEST(DecisionLoop, AStateOfAnotherVersionPolicyOrPoolsOrTimeIsRefused) {
     Loop after;
     const auto restored = after.loop.restore(state, kPools, core::kStart, passed);
     EXPECT_EQ(after.decided, restored ? 1 : 0);
-    EXPECT_EQ(after.tick(5).records.size(), restored ? 0U : 2U);
+    EXPECT_EQ(after.tick(5).records.size(), 2U);
     return restored ? "" : restored.error().what;
   };
   EXPECT_EQ(refusal([](PolicyState&) {}), "");

@@ -450,10 +450,10 @@ class PlanTest(unittest.TestCase):
 
     def test_decisions_can_be_read_by_explain_run_by_run(self):
         for kind in ("sqlite", "jsonl"):
-            log = Home(self).path(f"decisions.{kind}")
+            home = Home(self)
+            log = home.path(f"decisions.{kind}")
+            gateway = home.gateway(self)
             for run in (1, 2):
-                home = Home(self)  # Without a stored state, each run begins with a decision.
-                gateway = home.gateway(self)
                 planner = home.planner(self, gateway, "--decision-log", log)
                 until_serving(home, 1)
                 until("a decision", lambda: planner.state()["decisions"])
