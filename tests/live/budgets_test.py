@@ -4,13 +4,14 @@
 import json
 import os
 import sqlite3
+import subprocess
 import tempfile
 import threading
 import time
 import unittest
 
 from fake_replica import FakeReplica, plain
-from live_testing import KILL, STOP, Gateway, ask, config_file, until
+from live_testing import KILL, PROGRAM, SECONDS, STOP, Gateway, ask, config_file, until
 from wall_clock import WallClock
 
 BUDGET = 10_000
@@ -209,6 +210,28 @@ class BudgetsTest(unittest.TestCase):
         self.assertEqual(chat("bob", "word " * (CONTEXT * 4)), 400)
         picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "A" * 700_000}}
         self.assertEqual(chat("bob", [{"type": "text", "text": "what is it"}, picture]), 200)
+
+
+    def test_a_replay_of_its_ledger_admits_what_the_gateway_admitted(self):
+        replica = GreedyReplica(self, seconds=0.0)
+        with tempfile.TemporaryDirectory() as folder:
+            ledger, report = os.path.join(folder, "usage.sqlite"), os.path.join(folder, "report.json")
+            tenants = [{"name": "t", "keys": ["sk-t"], "tokens_per_minute": 6000}]
+            path = config_file(self, tenants=tenants, models=[{"name": "m", "context": CONTEXT}],
+                               gateway={"replicas": [{"url": replica.url, "model": "m"}]})
+            gateway = Gateway(self, "--config", path, "--ledger", ledger).ready()
+            body = {"model": "m", "messages": [{"role": "user", "content": "hello"}], "max_tokens": 300}
+            for _ in range(6):
+                status, _, text = ask(gateway.port, "POST", "/v1/chat/completions", body, Authorization="Bearer sk-t")
+                self.assertEqual(status, 200, text)
+            gateway.signal(STOP)
+            self.assertEqual(gateway.wait(), 0)
+            replay = subprocess.run([PROGRAM, "replay", ledger, "--config", path, "--policy", "static", "--json", report],
+                                    capture_output=True, text=True, timeout=SECONDS)
+            self.assertEqual(replay.returncode, 0, replay.stderr)
+            with open(report) as file:
+                (result,) = json.load(file)["results"]
+            self.assertEqual((result["requests"], result["completed"]), (6, 6), replay.stdout)
 
 
 if __name__ == "__main__":

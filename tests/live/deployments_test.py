@@ -94,6 +94,13 @@ class DeploymentsTest(unittest.TestCase):
         self.assertIn('penstock_target_replicas{model="chat-8b",pool="chat"} 3', metrics)
         self.assertIn('penstock_target_replicas{model="mail-8b",pool="mail"} 1', metrics)
 
+        with open(home.config) as file:
+            config = file.read()
+        with open(home.config, "w") as file:
+            file.write(config.replace("price: 2.5", "price: 3").replace("name: mail,", "name: mail, price: 4,"))
+        planner.signal(signal.SIGHUP)
+        until("the new prices", lambda: [state(planner, name)["pools"][0]["price_per_gpu_hour"] for name in ("chat", "mail")] == [3, 4])
+
         planner.signal(STOP)
         self.assertEqual(planner.wait(), 0)
         for name in ("policy-chat.json", "policy-mail.json", "history-chat.jsonl"):
