@@ -7,6 +7,7 @@
 #include "core/result.h"
 #include "routing/held_prefixes.h"
 #include "routing/prefix_replication.h"
+#include "routing/prefix_reuse.h"
 #include "routing/replica.h"
 #include "routing/sessions.h"
 
@@ -17,8 +18,8 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 // A slower iteration delays every output token. The price counts this many of them, which is about what a user reads
 // before the speed stops mattering and the usual ratio of a TTFT objective to an ITL objective.
 constexpr std::uint32_t kCountedTokens = 64;
-// A prefix that is computed on a full cache evicts other prefixes that must be computed again later, so its cost is
-// multiplied by up to 1 + this value.
+// A second copy of a prefix takes the space of other prefixes for as long as both are used, so its cost on a full cache
+// is multiplied by up to 1 + this value.
 constexpr double kFullCache = 3.0;
 // Prices within this relative and absolute distance count as equal. Estimates are no more precise than that, and
 // several gateways must not all prefer the same replica.
@@ -64,19 +65,22 @@ struct EndpointPicker::State {
   HeldPrefixes held;
   Sessions sessions;
   PrefixReplication replication;
+  PrefixReuse reuse;
   double fleet_tokens_per_s;
   std::uint32_t key_tokens = 256;  // Value of the latest request.
   // Scratch space of one choice, indexed by slot.
   std::vector<double> prices;
-  std::vector<double> uncached_prices;     // Prices without any cached prefix.
-  std::vector<double> ms_saved_per_token;  // Price reduction for each cached token.
+  std::vector<double> load_prices;      // The part that does not depend on the prompt.
+  std::vector<double> uncached_prices;  // Prices without any cached prefix.
   std::vector<std::uint32_t> overlap;
 };
 
 void EndpointPicker::State::refresh(std::uint32_t slot, core::Instant now) {
-  const double capacity_tokens = static_cast<double>(held.capacity(slot)) * key_tokens;
-  terms[slot] = replicas[slot]->terms(options, fleet_tokens_per_s, capacity_tokens,
-                                      std::chrono::milliseconds{slot % 64 * 8}, now);
+  const std::uint32_t capacity = held.capacity(slot), keys = std::min(held.keys(slot), capacity);
+  CacheTerms cache{1.0 * capacity * key_tokens, 1.0 * (capacity - keys) * key_tokens};
+  if (const auto oldest = held.oldest_use(slot, now)) cache.used_again = reuse.probability(now - *oldest);
+  terms[slot] =
+      replicas[slot]->terms(options, fleet_tokens_per_s, cache, std::chrono::milliseconds{slot % 64 * 8}, now);
 }
 
 void EndpointPicker::State::observed(double tokens_per_s) {
@@ -97,15 +101,16 @@ void EndpointPicker::State::price(const PickRequest& request, core::Instant now)
   std::fill(overlap.begin(), overlap.end(), 0);
   for (std::uint32_t slot = 0; slot < terms.size(); ++slot) {
     if (now >= terms[slot].due) refresh(slot, now);
-    ms_saved_per_token[slot] = terms[slot].token_price();
-    prices[slot] = uncached_prices[slot] = terms[slot].price(now, tokens, iterations);
+    load_prices[slot] = terms[slot].load_price(now, iterations);
+    prices[slot] = uncached_prices[slot] = load_prices[slot] + terms[slot].prompt_price(tokens);
   }
   for (const Holders::Overlap& holder : held.overlaps(request.keys, now)) {
     overlap[holder.slot] = holder.keys;
-    prices[holder.slot] -= ms_saved_per_token[holder.slot] * cached_tokens(holder.slot, request);
+    const double uncached = request.input_tokens - cached_tokens(holder.slot, request);
+    prices[holder.slot] = load_prices[holder.slot] + terms[holder.slot].prompt_price(uncached);
   }
   for (const std::uint32_t slot : request.without)
-    if (slot < prices.size()) prices[slot] = uncached_prices[slot] = kNever;
+    if (slot < prices.size()) prices[slot] = load_prices[slot] = uncached_prices[slot] = kNever;
 }
 
 // Selects the replicas near the lowest price, prefers the longest overlap, which saves the fleet work, and breaks ties
@@ -144,10 +149,8 @@ PickReason EndpointPicker::State::why(std::uint32_t slot) const {
 void EndpointPicker::State::consider_replication(const PickRequest& request, core::Instant now, Selection& selection) {
   const std::uint32_t chosen = selection.slot, shared = overlap[chosen];
   if (shared == 0) return;
-  const double shared_tokens = cached_tokens(chosen, request);
-  const auto price_with_it = [&](std::size_t slot) {
-    return uncached_prices[slot] - ms_saved_per_token[slot] * shared_tokens;
-  };
+  const double uncached = request.input_tokens - cached_tokens(chosen, request);
+  const auto price_with_it = [&](std::size_t slot) { return load_prices[slot] + terms[slot].prompt_price(uncached); };
   const double lowest = lowest_of(prices.size(), price_with_it);
   if (lowest >= prices[chosen]) return;
   std::uint32_t other = 0;
@@ -174,8 +177,8 @@ void EndpointPicker::add(std::uint32_t slot, core::Instant now, double weight) {
     state.replicas.resize(slot + 1);
     state.terms.resize(slot + 1);
     state.prices.resize(slot + 1);
+    state.load_prices.resize(slot + 1);
     state.uncached_prices.resize(slot + 1);
-    state.ms_saved_per_token.resize(slot + 1);
     state.overlap.resize(slot + 1);
   }
   PENSTOCK_ASSERT(!state.replicas[slot], "a slot is forgotten before it is used again");
@@ -272,6 +275,9 @@ void EndpointPicker::dispatched(const PickRequest& request, const Selection& sel
   const double ahead = terms.ms_per_token > 0.0 ? std::max(0.0, terms.wait_ms(now)) / terms.ms_per_token : 0.0;
   state.replicas[slot]->dispatched(request, selection, ahead, now);
   state.held.sent(slot, request.keys, now, request.unshared_keys);
+  if (selection.overlap_keys == 0 || selection.overlap_used_at != core::kNever)
+    state.reuse.sent(request.input_tokens, request.input_tokens - selection.uncached_tokens,
+                     now - selection.overlap_used_at, now);
   if (request.affinity != 0) state.sessions.remember(request.affinity, slot, now);
   if (selection.shared_keys > 0 && selection.shared_keys <= request.keys.size()) {
     const std::uint64_t key = request.keys[selection.shared_keys - 1];

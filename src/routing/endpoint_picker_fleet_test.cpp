@@ -140,6 +140,43 @@ TEST(EndpointPickerFleet, RequestsFollowTheirPrefixesWhenCachesAreSmall) {
   EXPECT_GE(families(traffic, Rule::kPrice).hit_rate, 0.92 * 16.0 / 17.0);
 }
 
+// Sessions whose prompts grow, with time between the turns. The caches hold them all if they are divided well.
+TEST(EndpointPickerFleet, SessionsKeepTheirCachesWhileOthersBegin) {
+  constexpr std::uint32_t kReplicas = 8, kSessions = 96, kTurns = 12, kFirstKeys = 150, kTurnKeys = 8;
+  EndpointPicker picker{{}, core::RandomStream{1}};
+  TestFleet fleet{kReplicas, picker};
+  for (std::uint32_t slot = 0; slot < kReplicas; ++slot) {
+    fleet.engines[slot].cache_keys = 1'600;
+    picker.set_capacity(slot, 1'600);
+  }
+  fleet.run_to(core::kStart + 30s);
+  std::vector<std::pair<core::Instant, std::uint64_t>> turns;  // Time and session.
+  core::RandomStream random{3};
+  for (std::uint64_t session = 0; session < kSessions; ++session) {
+    core::Instant at = fleet.now + session * 4s;
+    for (std::uint32_t turn = 0; turn < kTurns; ++turn) {
+      turns.emplace_back(at, session);
+      at += core::from_seconds(5.0 + random.exponential(15.0));
+    }
+  }
+  std::sort(turns.begin(), turns.end());
+  std::vector<std::uint32_t> turn_of(kSessions);
+  double sent_keys = 0.0, earlier_keys = 0.0;
+  for (const auto& [at, session] : turns) {
+    fleet.run_to(at);
+    const std::uint32_t keys = kFirstKeys + turn_of[session] * kTurnKeys;
+    if (turn_of[session]++ > 0) earlier_keys += keys - kTurnKeys;
+    sent_keys += keys;
+    TestEngine::Request request;
+    request.keys = prompt(session, keys, 0, 0);
+    request.input_tokens = keys * TestFleet::kKeyTokens + 50;
+    request.output_tokens = 100;
+    fleet.send(std::move(request));
+  }
+  EXPECT_GE(fleet.hit_rate(), 0.94 * earlier_keys / sent_keys);
+  EXPECT_LE(fleet.mean_ttft_ms(), 1'600.0);
+}
+
 TEST(EndpointPickerFleet, TtftIsLowerThanWithRoundRobinOrLeastRequests) {
   const Traffic cases[] = {
       {.replicas = 2, .families = 16, .shared_keys = 16, .own_keys = 4, .rate_per_s = 5},

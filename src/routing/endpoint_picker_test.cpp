@@ -157,6 +157,40 @@ TEST(EndpointPicker, ALongPromptAvoidsReplicasWithYoungAnswers) {
   EXPECT_EQ(fleet.choose(numbered(2000, 16), kNow + 20ms).slot, 1U);
 }
 
+// Turns of three sessions were served by the first replica and not by the second: later turns would wait there.
+TEST(EndpointPicker, ALongPromptAvoidsAReplicaToWhichSessionsReturn) {
+  Fleet fleet{2};
+  const Keys session = numbered(1, 400), longer = numbered(1, 420);
+  fleet.serve(0, session, kNow - 60s);
+  fleet.serve(1, numbered(100'000, 400), kNow - 60s);
+  for (int turn = 0; turn < 3; ++turn) {
+    const core::Instant at = kNow - 40s + turn * 10s;
+    const Selection selection = fleet.send(longer, at);
+    EXPECT_EQ(selection.slot, 0U);
+    const core::Duration ttft = core::from_seconds(selection.uncached_tokens / 8000.0);
+    fleet.answer(selection, ttft, at + ttft);
+    fleet.end(selection, longer);
+  }
+  EXPECT_EQ(fleet.shares(numbered(200'000, 400), 200)[0], 0);
+}
+
+// Both caches are full. What the first one evicts was used seconds ago, and such prefixes have been used again.
+TEST(EndpointPicker, APromptGoesWhereItEvictsWhatIsNotUsedAgain) {
+  Fleet fleet{2};
+  for (const std::uint32_t slot : {0U, 1U}) fleet.picker.set_capacity(slot, 100);
+  fleet.serve(1, numbered(1'000, 100), kNow - 300s);
+  const auto turn = [&](core::Instant at) {
+    const Selection selection = fleet.send(numbered(1, 100), at);
+    fleet.answer(selection, 100ms, at + 100ms);
+    fleet.end(selection, numbered(1, 100));
+    return selection.slot;
+  };
+  fleet.serve(0, numbered(1, 100), kNow - 200s);
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(turn(kNow - 180s + i * 15s), 0U);
+  // The rate of requests with a prefix has faded when the next prompt comes.
+  EXPECT_EQ(fleet.shares(numbered(2'000, 50), 200)[0], 0);
+}
+
 TEST(EndpointPicker, ASlowReplicaIsMeasuredAndReceivesLess) {
   Fleet fleet{2};
   std::uint64_t key = 1;

@@ -18,6 +18,12 @@ std::uint32_t clipped_ms(core::Instant at) {
       std::chrono::duration_cast<std::chrono::milliseconds>(at.time_since_epoch()).count());
 }
 
+// Returns nothing if there is no such node, or if no prompt with its key was sent.
+std::optional<core::Instant> use_of(const RecentKeys& keys, std::uint32_t node, core::Instant now) {
+  if (node == RecentKeys::kNone || keys.note(node) == 0) return std::nullopt;
+  return now - std::chrono::milliseconds{static_cast<std::int32_t>(clipped_ms(now) - keys.note(node))};
+}
+
 }  // namespace
 
 void HeldPrefixes::open(std::uint32_t slot, std::uint32_t capacity_keys) {
@@ -158,9 +164,12 @@ void HeldPrefixes::events_lost(std::uint32_t slot) {
 
 std::optional<core::Instant> HeldPrefixes::used_at(std::uint32_t slot, std::uint64_t key, core::Instant now) const {
   const RecentKeys& known = slots_[slot].known;
-  const std::uint32_t node = known.find(key);
-  if (node == RecentKeys::kNone || known.note(node) == 0) return std::nullopt;
-  return now - std::chrono::milliseconds{static_cast<std::int32_t>(clipped_ms(now) - known.note(node))};
+  return use_of(known, known.find(key), now);
+}
+
+std::optional<core::Instant> HeldPrefixes::oldest_use(std::uint32_t slot, core::Instant now) const {
+  const RecentKeys& known = slots_[slot].known;
+  return use_of(known, known.oldest(), now);
 }
 
 void HeldPrefixes::prefix_missing(std::uint32_t slot, core::Instant used_at) {

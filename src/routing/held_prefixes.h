@@ -39,6 +39,8 @@ class HeldPrefixes {
   // Returns when the key was last sent to the slot, or nothing if it was not sent or is not held. Resolution: one
   // millisecond; range: 24 days.
   [[nodiscard]] std::optional<core::Instant> used_at(std::uint32_t slot, std::uint64_t key, core::Instant now) const;
+  // Returns the last use of the key that the slot evicts first, or nothing if it holds none.
+  [[nodiscard]] std::optional<core::Instant> oldest_use(std::uint32_t slot, core::Instant now) const;
   // The cache did not hold a prefix that was used at `used_at`. Caches evict the least recently used prefixes first,
   // and a restarted cache is empty, so every prefix that was used no later is dropped. Slots with events ignore this
   // call.

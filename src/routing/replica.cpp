@@ -46,6 +46,10 @@ void Replica::dispatched(const PickRequest& request, const Selection& selection,
   prefill_tokens_ += selection.uncached_tokens;
   context_tokens_ += std::uint64_t{request.input_tokens} + request.output_tokens;
   kv_tokens_ += kv_tokens_of(selection.uncached_tokens, request.output_tokens);
+  if (selection.overlap_keys > 0) {
+    bound_requests_.add(1.0, now);
+    bound_tokens_.add(request.input_tokens - selection.uncached_tokens, now);
+  }
   // A shorter prompt fits into an iteration of the running sequences, as chunked prefill has it by default.
   if (selection.uncached_tokens >= kIterationTokens) recent_tokens_.add(selection.uncached_tokens, now);
   usual_uncached_tokens_ += 0.05 * (selection.uncached_tokens - usual_uncached_tokens_);
@@ -136,7 +140,7 @@ double Replica::slow_start(const EndpointPickerOptions& options, core::Instant n
   return 1.0 + (kNewFactor - 1.0) * (1.0 - std::max(age_s, 0.0) / whole_s);
 }
 
-PriceTerms Replica::terms(const EndpointPickerOptions& options, double fleet_tokens_per_s, double capacity_tokens,
+PriceTerms Replica::terms(const EndpointPickerOptions& options, double fleet_tokens_per_s, const CacheTerms& cache,
                           core::Duration stagger, core::Instant now) const {
   PriceTerms terms;
   if (!eligible_) return terms;
@@ -148,18 +152,27 @@ PriceTerms Replica::terms(const EndpointPickerOptions& options, double fleet_tok
   if (!unanswered_.empty()) terms.progress_ms_max = unanswered_.front().uncached_tokens * terms.ms_per_token;
   terms.progress_ms_max = std::min(terms.progress_ms_max, terms.queue_ms);
   terms.recent_ms = recent_tokens_.value(now) * terms.ms_per_token;
-  terms.delayed = unanswered_requests_ + young_sequences_.value(now);
+  const double delayed = unanswered_requests_ + young_sequences_.value(now);
   terms.decode_ms = (open_requests_ + (has_report ? others_requests_ : 0.0)) * options.decode_ms_per_sequence;
-  const double pressure =
-      std::clamp((kv_usage(options, capacity_tokens, now) - options.kv_soft) / std::max(1.0 - options.kv_soft, 0.01),
-                 0.0, kKvPressureMax);
+  const double pressure = std::clamp(
+      (kv_usage(options, cache.capacity_tokens, now) - options.kv_soft) / std::max(1.0 - options.kv_soft, 0.01), 0.0,
+      kKvPressureMax);
   const bool busy = now < busy_until_ || expected_kv_usage(options, now).value_or(0.0) >= options.kv_full;
   terms.fixed_ms = rate_.constant_ms() + kFullKvMs * pressure * pressure + (busy ? kBusyMs : 0.0);
   terms.factor = slow_start(options, now) / weight_;
+  const double factored_ms = terms.factor * terms.ms_per_token;
+  terms.token_price = factored_ms * (1.0 + delayed);
+  if (const double bound = bound_requests_.value(now); bound > 0.0) {
+    const double bound_per_ms = bound / core::to_milliseconds(kBound);
+    terms.square_price = factored_ms * bound_per_ms * terms.ms_per_token / 2.0;
+    terms.bound_price_max = factored_ms * bound_per_ms * bound_tokens_.value(now) / bound * terms.ms_per_token;
+  }
+  terms.evicted_price = factored_ms * cache.used_again;
+  terms.free_tokens = cache.free_tokens;
 
   terms.due = rate_.changes_after(now) + stagger;
   if (has_report) terms.due = std::min(terms.due, report_->at + options.load_report_age + core::Duration{1});
-  if (terms.recent_ms + terms.delayed > kFadedMs) terms.due = std::min(terms.due, now + kFadeStep);
+  if (terms.recent_ms + delayed > kFadedMs) terms.due = std::min(terms.due, now + kFadeStep);
   if (now < busy_until_) terms.due = std::min(terms.due, busy_until_);
   if (now < since_ + options.slow_start) terms.due = std::min(terms.due, now + options.slow_start / 64 + stagger);
   return terms;

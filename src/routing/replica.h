@@ -15,6 +15,7 @@ namespace penstock::routing {
 
 inline constexpr double kIterationTokens = 2048.0;  // Prompt tokens that an engine computes in one iteration.
 inline constexpr core::Duration kRecent = std::chrono::seconds{2};  // Work of this age counts 1/e.
+inline constexpr core::Duration kBound = std::chrono::minutes{1};   // As do requests with a cached prefix.
 
 // The parts of a price that do not depend on the request. choose() reads them in sequence.
 struct PriceTerms {
@@ -24,7 +25,9 @@ struct PriceTerms {
   double progress_ms_max = 0.0;      // Upper bound of the progress since `since`: the oldest prompt.
   double recent_ms = 0.0;            // Prefill work of the last seconds.
   double ms_per_token = 0.0;
-  double delayed = 0.0;                                       // Sequences whose answers a further prompt would delay.
+  // The price of the uncached tokens of a prompt, see prompt_price().
+  double token_price = 0.0, square_price = 0.0, bound_price_max = 0.0, evicted_price = 0.0;
+  double free_tokens = 0.0;                                   // Tokens that evict nothing.
   double decode_ms = 0.0;                                     // Time that running sequences add to an iteration.
   double fixed_ms = std::numeric_limits<double>::infinity();  // Infinite if the replica is not eligible.
   double factor = 1.0;  // Multiplier of the whole price, for slow start and weight.
@@ -33,11 +36,22 @@ struct PriceTerms {
     const double progress_ms = core::to_milliseconds(now - since);
     return queue_ms - std::clamp(progress_ms, 0.0, progress_ms_max);
   }
-  // Price of one uncached prompt token: its own time, once more for each sequence that waits for it.
-  [[nodiscard]] double token_price() const { return factor * ms_per_token * (1.0 + delayed); }
-  [[nodiscard]] double price(core::Instant now, double tokens, double iterations) const {
-    return factor * (fixed_ms + wait_ms(now) + recent_ms + iterations * decode_ms) + tokens * token_price();
+  // Price of the prompt tokens ahead and of the running sequences.
+  [[nodiscard]] double load_price(core::Instant now, double iterations) const {
+    return factor * (fixed_ms + wait_ms(now) + recent_ms + iterations * decode_ms);
   }
+  // Price of `tokens` uncached tokens of a prompt: their own time, once more for each sequence that waits for it; the
+  // time that later requests with a prefix here wait, which is half of that on average, or what they save here if they
+  // go elsewhere; and the time to compute again what they evict.
+  [[nodiscard]] double prompt_price(double tokens) const {
+    return tokens * (token_price + std::min(tokens * square_price, bound_price_max)) +
+           std::max(0.0, tokens - free_tokens) * evicted_price;
+  }
+};
+
+struct CacheTerms {
+  double capacity_tokens = 0.0, free_tokens = 0.0;
+  double used_again = 0.0;  // Probability that what is evicted next would be used again.
 };
 
 // Counts requests that were sent and have not ended. Not thread-safe.
@@ -62,9 +76,9 @@ class Replica {
   void assume_first_token(std::uint32_t uncached_tokens, core::Instant sent_at, core::Instant now);
   void finished(std::uint32_t uncached_tokens, std::uint32_t input_tokens, std::uint32_t output_tokens, bool answered);
 
-  // `capacity_tokens` is the size of the KV cache. `stagger` spreads the times at which many replicas are recomputed.
+  // `stagger` spreads the times at which many replicas are recomputed.
   [[nodiscard]] PriceTerms terms(const EndpointPickerOptions& options, double fleet_tokens_per_s,
-                                 double capacity_tokens, core::Duration stagger, core::Instant now) const;
+                                 const CacheTerms& cache, core::Duration stagger, core::Instant now) const;
   void describe(const EndpointPickerOptions& options, double fleet_tokens_per_s, core::Instant now,
                 EndpointPicker::Load& load) const;
 
@@ -91,7 +105,8 @@ class Replica {
   std::uint32_t unanswered_requests_ = 0;
   std::uint64_t prefill_tokens_ = 0;
   std::uint64_t context_tokens_ = 0;
-  std::uint64_t kv_tokens_ = 0;             // Sum of kv_tokens_of().
+  std::uint64_t kv_tokens_ = 0;                                    // Sum of kv_tokens_of().
+  core::FadingSum bound_requests_{kBound}, bound_tokens_{kBound};  // Requests with a cached prefix, and its tokens.
   core::FadingSum recent_tokens_{kRecent};  // Uncached prompt tokens, by the time at which they were sent.
   core::FadingSum young_sequences_{
       kRecent};  // Answered requests that have not ended, by the time of their first token.
