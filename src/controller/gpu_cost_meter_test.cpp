@@ -125,6 +125,7 @@ TEST(GpuCostMeter, ThePeriodBeginsWithTheFirstProcess) {
 TEST(GpuCostMeter, FurtherTenantsShareOneRow) {
   Scene scene;
   std::vector<TenantTokens> many;
+  many.reserve(1000);
   for (int i = 0; i < 1000; ++i) many.push_back({"tenant-" + std::to_string(i), "m", {1, 1}});
   scene.pass(0s, many);
   scene.pass(1h);

@@ -165,7 +165,7 @@ core::Result<void> DecisionLoop::restore(const PolicyState& state, const std::ve
     return refuse(passed < core::Duration{}
                       ? "was saved in the future"
                       : fmt::format("is older than {} h", PolicyState::kAgeMax / std::chrono::hours{1}));
-  const core::Result<void> done = read_state(state.values);
+  core::Result<void> done = read_state(state.values);
   if (done) ahead_ = state.at + passed - now;
   is_restored_ = done.has_value();
   return done;
