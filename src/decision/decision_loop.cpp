@@ -50,7 +50,7 @@ Tick DecisionLoop::tick(const signals::Observation& observation, const SetTarget
   Tick tick{decide(observation), {}};
   Decision& decision = tick.decision;
   PENSTOCK_ASSERT(decision.pools.size() == observation.pools.size(), "a policy decides on every pool");
-  const bool takes_over = std::exchange(takes_over_, false), is_restored = std::exchange(is_restored_, false);
+  const bool takes_over = std::exchange(takes_over_, false);
   totals_.count(observation, decision);
   pools_.resize(decision.pools.size());
   for (std::size_t index = 0; index < decision.pools.size(); ++index) {
@@ -79,7 +79,7 @@ Tick DecisionLoop::tick(const signals::Observation& observation, const SetTarget
       state.direction = direction;
       ++changes_;
     }
-    record(tick, observation, index, pool, changes || is_restored);
+    record(tick, observation, index, pool, changes);
   }
   return tick;
 }
@@ -103,20 +103,20 @@ Tick DecisionLoop::hold_all(const signals::Observation& observation, Reason reas
   }
   totals_.count(observation, tick.decision);
   pools_.resize(tick.decision.pools.size());
-  const bool is_restored = std::exchange(is_restored_, false);
   for (std::size_t index = 0; index < pools_.size(); ++index)
-    record(tick, observation, index, tick.decision.pools[index], is_restored);
+    record(tick, observation, index, tick.decision.pools[index], false);
   return tick;
 }
 
 void DecisionLoop::record(Tick& tick, const signals::Observation& observation, std::size_t index,
-                          const PoolDecision& pool, bool is_recorded) {
+                          const PoolDecision& pool, bool changes) {
   PoolState& state = pools_[index];
   state.seen_target = pool.current;
   const LastDecision last{pool.reason, pool.limited_by, tick.decision.cause, pool.next_phase_target,
                           pool.asleep, pool.target};
   const bool is_news = std::exchange(state.last, last) != last;
-  if (is_recorded || is_news || records_every_hold_)
+  const bool is_restored = std::exchange(state.is_restored, false);
+  if (changes || is_news || is_restored || records_every_hold_)
     tick.records.push_back(record_of(tick.decision, pool, observation, index, policy_->name()));
 }
 
@@ -166,8 +166,9 @@ core::Result<void> DecisionLoop::restore(const PolicyState& state, const std::ve
                       ? "was saved in the future"
                       : fmt::format("is older than {} h", PolicyState::kAgeMax / std::chrono::hours{1}));
   core::Result<void> done = read_state(state.values);
-  if (done) ahead_ = state.at + passed - now;
-  is_restored_ = done.has_value();
+  if (!done) return done;
+  ahead_ = state.at + passed - now;
+  for (PoolState& pool : pools_) pool.is_restored = true;
   return done;
 }
 

@@ -94,6 +94,7 @@ class DecisionLoop {
     std::optional<LastDecision> last;
     std::uint32_t seen_target = 0;  // The target of the fleet at the last tick.
     int direction = 0;              // Of the last change: 1 for growth, -1 for shrinking, 0 before the first.
+    bool is_restored = false;       // Until the next tick. Not saved.
     void archive(core::StateArchive& state) { state.values_of(last, seen_target, direction); }
   };
   void archive(core::StateArchive& state) {
@@ -108,13 +109,13 @@ class DecisionLoop {
   // Whether the decision changes the target, and is not the one of the last tick once more.
   [[nodiscard]] static bool is_change(const PoolState& state, const PoolDecision& pool);
   void record(Tick& tick, const signals::Observation& observation, std::size_t index, const PoolDecision& pool,
-              bool is_recorded);
+              bool changes);
 
   Policy* policy_;
   DecisionTotals totals_;
   std::vector<PoolState> pools_;
   std::uint64_t changes_ = 0, direction_changes_ = 0;
-  bool takes_over_ = false, records_every_hold_ = false, is_restored_ = false;  // The last one until the next tick.
+  bool takes_over_ = false, records_every_hold_ = false;
   core::Duration ahead_{};                  // Lead of the policy's clock over that of the observations.
   std::optional<core::Instant> last_tick_;  // On the policy's clock.
   std::vector<std::string> pool_names_;     // Pools of the last tick.

@@ -53,7 +53,10 @@ struct EndpointPicker::State {
   void observed(double tokens_per_s);
 
   void price(const PickRequest& request, core::Instant now);
-  [[nodiscard]] std::uint32_t cached_tokens(std::uint32_t slot, const PickRequest& request) const;
+  [[nodiscard]] std::uint32_t uncached_tokens(std::uint32_t slot, const PickRequest& request) const;
+  [[nodiscard]] double price_of(std::size_t slot, double uncached_tokens) const {
+    return load_prices[slot] + terms[slot].prompt_price(uncached_tokens);
+  }
   [[nodiscard]] std::uint32_t cheapest(std::uint32_t& candidates);
   [[nodiscard]] PickReason why(std::uint32_t slot) const;
   void consider_replication(const PickRequest& request, core::Instant now, Selection& selection);
@@ -87,9 +90,9 @@ void EndpointPicker::State::observed(double tokens_per_s) {
   fleet_tokens_per_s += kFleetGain * (tokens_per_s - fleet_tokens_per_s);
 }
 
-std::uint32_t EndpointPicker::State::cached_tokens(std::uint32_t slot, const PickRequest& request) const {
-  const std::uint64_t tokens = std::uint64_t{overlap[slot]} * request.key_tokens;
-  return static_cast<std::uint32_t>(std::min<std::uint64_t>(tokens, request.input_tokens));
+std::uint32_t EndpointPicker::State::uncached_tokens(std::uint32_t slot, const PickRequest& request) const {
+  const std::uint64_t cached = std::uint64_t{overlap[slot]} * request.key_tokens;
+  return request.input_tokens - static_cast<std::uint32_t>(std::min<std::uint64_t>(cached, request.input_tokens));
 }
 
 // Fills `prices` and `overlap`. A replica that is not eligible has an infinite price.
@@ -102,12 +105,11 @@ void EndpointPicker::State::price(const PickRequest& request, core::Instant now)
   for (std::uint32_t slot = 0; slot < terms.size(); ++slot) {
     if (now >= terms[slot].due) refresh(slot, now);
     load_prices[slot] = terms[slot].load_price(now, iterations);
-    prices[slot] = uncached_prices[slot] = load_prices[slot] + terms[slot].prompt_price(tokens);
+    prices[slot] = uncached_prices[slot] = price_of(slot, tokens);
   }
   for (const Holders::Overlap& holder : held.overlaps(request.keys, now)) {
     overlap[holder.slot] = holder.keys;
-    const double uncached = request.input_tokens - cached_tokens(holder.slot, request);
-    prices[holder.slot] = load_prices[holder.slot] + terms[holder.slot].prompt_price(uncached);
+    prices[holder.slot] = price_of(holder.slot, uncached_tokens(holder.slot, request));
   }
   for (const std::uint32_t slot : request.without)
     if (slot < prices.size()) prices[slot] = load_prices[slot] = uncached_prices[slot] = kNever;
@@ -149,8 +151,8 @@ PickReason EndpointPicker::State::why(std::uint32_t slot) const {
 void EndpointPicker::State::consider_replication(const PickRequest& request, core::Instant now, Selection& selection) {
   const std::uint32_t chosen = selection.slot, shared = overlap[chosen];
   if (shared == 0) return;
-  const double uncached = request.input_tokens - cached_tokens(chosen, request);
-  const auto price_with_it = [&](std::size_t slot) { return load_prices[slot] + terms[slot].prompt_price(uncached); };
+  const std::uint32_t uncached = uncached_tokens(chosen, request);
+  const auto price_with_it = [&](std::size_t slot) { return price_of(slot, uncached); };
   const double lowest = lowest_of(prices.size(), price_with_it);
   if (lowest >= prices[chosen]) return;
   std::uint32_t other = 0;
@@ -259,7 +261,7 @@ std::optional<Selection> EndpointPicker::choose(const PickRequest& request, core
     selection.overlap_used_at =
         state.held.used_at(selection.slot, request.keys[selection.overlap_keys - 1], now).value_or(core::kNever);
   // The last prompt token is always computed, because its output is the first token.
-  const std::uint32_t uncached = request.input_tokens - state.cached_tokens(selection.slot, request);
+  const std::uint32_t uncached = state.uncached_tokens(selection.slot, request);
   selection.uncached_tokens = std::max(uncached, std::min(request.input_tokens, 1U));
   const double fixed_ms = terms.fixed_ms >= Replica::kBusyMs ? terms.fixed_ms - Replica::kBusyMs : terms.fixed_ms;
   selection.expected_ttft_ms =
@@ -275,9 +277,12 @@ void EndpointPicker::dispatched(const PickRequest& request, const Selection& sel
   const double ahead = terms.ms_per_token > 0.0 ? std::max(0.0, terms.wait_ms(now)) / terms.ms_per_token : 0.0;
   state.replicas[slot]->dispatched(request, selection, ahead, now);
   state.held.sent(slot, request.keys, now, request.unshared_keys);
-  if (selection.overlap_keys == 0 || selection.overlap_used_at != core::kNever)
-    state.reuse.sent(request.input_tokens, request.input_tokens - selection.uncached_tokens,
-                     now - selection.overlap_used_at, now);
+  if (selection.overlap_keys == 0) {
+    state.reuse.sent(request.input_tokens, 0, {}, now);
+  } else if (selection.overlap_used_at != core::kNever) {
+    const std::uint32_t cached = request.input_tokens - selection.uncached_tokens;
+    state.reuse.sent(request.input_tokens, cached, now - selection.overlap_used_at, now);
+  }
   if (request.affinity != 0) state.sessions.remember(request.affinity, slot, now);
   if (selection.shared_keys > 0 && selection.shared_keys <= request.keys.size()) {
     const std::uint64_t key = request.keys[selection.shared_keys - 1];

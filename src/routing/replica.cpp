@@ -162,11 +162,10 @@ PriceTerms Replica::terms(const EndpointPickerOptions& options, double fleet_tok
   terms.factor = slow_start(options, now) / weight_;
   const double factored_ms = terms.factor * terms.ms_per_token;
   terms.token_price = factored_ms * (1.0 + delayed);
-  if (const double bound = bound_requests_.value(now); bound > 0.0) {
-    const double bound_per_ms = bound / core::to_milliseconds(kBound);
-    terms.square_price = factored_ms * bound_per_ms * terms.ms_per_token / 2.0;
-    terms.bound_price_max = factored_ms * bound_per_ms * bound_tokens_.value(now) / bound * terms.ms_per_token;
-  }
+  // The share of kBound that a token takes.
+  const double token_share = terms.ms_per_token / core::to_milliseconds(kBound);
+  terms.square_price = factored_ms * token_share * bound_requests_.value(now) / 2.0;
+  terms.bound_price_max = factored_ms * token_share * bound_tokens_.value(now);
   terms.evicted_price = factored_ms * cache.used_again;
   terms.free_tokens = cache.free_tokens;
 
