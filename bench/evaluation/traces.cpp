@@ -62,7 +62,7 @@ constexpr EvaluationTrace claude_code() {
   EvaluationTrace trace{"claude-code", "Claude Code, closed loop", "claude_code_sessions.jsonl.zst"};
   trace.flags = "--session-rate 0.05 --think-time-max 2m --to 40m --block-size 64 --kv-blocks 16000";
   trace.in_quick = false;
-  trace.few_runs = true;
+  trace.few_runs = trace.three_seeds = trace.drawn = true;
   trace.request_cost = 50.0;  // A prompt has hundreds of blocks.
   return trace;
 }

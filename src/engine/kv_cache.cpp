@@ -15,11 +15,6 @@ KvCache::KvCache(std::uint32_t blocks, bool caching) : total_(blocks), caching_(
   slot_mask_ = slots_.size() - 1;
 }
 
-std::size_t KvCache::home(BlockKey key) const {
-  // Fibonacci hashing: ids come in runs, which it spreads well; the high bits are the good ones.
-  return static_cast<std::size_t>((key * 0x9e3779b97f4a7c15ULL) >> 20) & slot_mask_;
-}
-
 KvCache::Node KvCache::find(BlockKey key) const {
   for (std::size_t at = home(key);; at = (at + 1) & slot_mask_) {
     if (slots_[at].node == kNone) return kNone;

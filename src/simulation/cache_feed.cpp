@@ -39,7 +39,11 @@ void fill_caches(const RunOptions& options, const Gateway& gateway, dispatch::Di
     Replica& replica = fleet.replica(fleet.pools()[prompt.pool].replicas[index]);
     engine::KvCache& cache = replica.engine->cache();
     nodes.clear();
-    for (const std::uint32_t block : prompt.block_ids) nodes.push_back(cache.acquire(block));
+    for (std::size_t i = 0; i < prompt.block_ids.size(); ++i) {
+      if (i + engine::KvCache::kAhead < prompt.block_ids.size())
+        cache.prefetch(prompt.block_ids[i + engine::KvCache::kAhead]);
+      nodes.push_back(cache.acquire(prompt.block_ids[i]));
+    }
     // The end of a prompt is evicted first.
     for (auto node = nodes.rbegin(); node != nodes.rend(); ++node) cache.release(*node);
     feed.publish(replica, true);

@@ -56,8 +56,7 @@ class Trials final : public planner::FleetTrials {
   }
 
   void load(const planner::TrialTraffic& traffic) override {
-    workload_ = workload::Workload{};
-    workload_.name = "trial";
+    clear_workload();
     workload_.tenants = {std::string{signals::kGeneralTarget}};
     for (const signals::SegmentSlo& segment : options_.slo_segments) workload_.tenants.push_back(segment.name);
     workload_.block_tokens = options_.pools.front().engine.block_tokens;
@@ -124,6 +123,15 @@ class Trials final : public planner::FleetTrials {
   }
 
  private:
+  // Keeps the memory of the blocks, of which there are many.
+  void clear_workload() {
+    std::vector<std::uint32_t> block_ids = std::move(workload_.block_ids);
+    block_ids.clear();
+    workload_ = workload::Workload{};
+    workload_.name = "trial";
+    workload_.block_ids = std::move(block_ids);
+  }
+
   void add(core::Duration at, std::uint32_t input_tokens, std::uint32_t output_tokens,
            std::span<const std::uint32_t> block_ids, std::uint8_t target, std::uint8_t pool) {
     workload::Request request;
