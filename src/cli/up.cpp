@@ -17,6 +17,7 @@
 #include "cli/log_setup.h"
 #include "cli/up_folder.h"
 #include "cli/up_summary.h"
+#include "cli/up_users.h"
 #include "configuration/configuration.h"
 #include "connect/processes/process_host.h"
 #include "connect/whole_file.h"
@@ -24,7 +25,6 @@
 #include "net/fetch.h"
 #include "net/signals.h"
 #include "options/values.h"
-#include "options/yaml.h"
 #include "report/format.h"
 
 namespace penstock::cli {
@@ -135,9 +135,9 @@ struct Part {
 // Starts the processes one after the other, and stops them in the order that cuts no request.
 class Supervisor {
  public:
-  // `models` are those of the load, each with a day of its own.
-  Supervisor(net::Loop& loop, const UpOptions& options, std::filesystem::path folder, std::vector<std::string> models)
-      : loop_(loop), client_(loop), options_(options), folder_(std::move(folder)), models_(std::move(models)) {}
+  // Each of the models has a load with a day of its own.
+  Supervisor(net::Loop& loop, const UpOptions& options, std::filesystem::path folder, UpUsers users)
+      : loop_(loop), client_(loop), options_(options), folder_(std::move(folder)), users_(std::move(users)) {}
 
   core::Result<void> begin(const std::string& program, const std::string& config, const std::string& token_file) {
     const std::string replicas = folder_ / "replicas.json";
@@ -170,7 +170,7 @@ class Supervisor {
     for (Part& each : parts_)
       for (std::string& argument : log_arguments(options_.log)) each.words.push_back(std::move(argument));
     // Without a name, the load takes the first model that the gateway lists.
-    for (std::size_t i = 0; i < std::max<std::size_t>(1, models_.size()) && !options_.no_load; ++i) {
+    for (std::size_t i = 0; i < std::max<std::size_t>(1, users_.models.size()) && !options_.no_load; ++i) {
       parts_.push_back(part("load", {program,
                                      "load",
                                      "http://" + options_.listen,
@@ -193,16 +193,11 @@ class Supervisor {
                                      "--shared-prefix-tokens",
                                      "1024",
                                      "--prefix-share",
-                                     "0.6",
-                                     "--tenant",
-                                     "shop=sk-shop:50%",
-                                     "--tenant",
-                                     "search=sk-search:30%",
-                                     "--tenant",
-                                     "nightly=sk-nightly:20%"}));
+                                     "0.6"}));
       parts_.back().may_end = true;
-      if (models_.empty()) continue;
-      for (const std::string& word : {std::string{"--model"}, models_[i]}) parts_.back().words.push_back(word);
+      for (const std::string& word : users_.load_arguments()) parts_.back().words.push_back(word);
+      if (users_.models.empty()) continue;
+      for (const std::string& word : {std::string{"--model"}, users_.models[i]}) parts_.back().words.push_back(word);
       parts_.back().log = folder_ / fmt::format("load-{}.log", i + 1);
     }
     for (std::size_t i = 0; i < 2; ++i)
@@ -258,7 +253,7 @@ class Supervisor {
     net::fetch(client_, net::request_to(*address, "/ready", std::chrono::seconds{2}),
                [this](const core::Result<net::FetchAnswer>& answer) {
                  if (!answer || answer->status != 200) return (void)(checking_ = false);
-                 models_.empty() ? begin_load() : check_models();
+                 users_.models.empty() ? begin_load() : check_models();
                });
   }
 
@@ -266,10 +261,11 @@ class Supervisor {
   void check_models() {
     const auto address = parse_listen(options_.listen, "--listen");
     net::FetchRequest request = net::request_to(*address, "/v1/models", std::chrono::seconds{2});
-    request.fields.push_back({"Authorization", "Bearer sk-demo"});
+    if (const std::string key = users_.key(); !key.empty())
+      request.fields.push_back({"Authorization", "Bearer " + key});
     net::fetch(client_, std::move(request), [this](const core::Result<net::FetchAnswer>& answer) {
       const bool are_all =
-          answer && answer->status == 200 && std::all_of(models_.begin(), models_.end(), [&](const std::string& model) {
+          answer && answer->status == 200 && std::ranges::all_of(users_.models, [&](const std::string& model) {
             return answer->body.find('"' + model + '"') != std::string::npos;
           });
       are_all ? begin_load() : (void)(checking_ = false);
@@ -288,15 +284,14 @@ class Supervisor {
   void announce() {
     const std::string page = options_.dashboard;
     print_status("the first engine serves");
-    static_cast<void>(print(
-        fmt::format("  OpenAI API     http://{}/v1   (model {}, key sk-demo)\n"
-                    "  live page      {}\n"
-                    "  metrics        http://{}/metrics{}\n"
-                    "  logs, ledger   {}\n"
-                    "Ctrl-C ends it all.\n",
-                    options_.listen, models_.empty() ? "penstock-sim" : fmt::format("{}", fmt::join(models_, " or ")),
-                    page == "0" ? "off" : "http://" + page, admin(),
-                    page == "0" ? "" : " and http://" + page + "/metrics", folder_.string())));
+    static_cast<void>(
+        print(fmt::format("  OpenAI API     http://{}/v1   ({})\n"
+                          "  live page      {}\n"
+                          "  metrics        http://{}/metrics{}\n"
+                          "  logs, ledger   {}\n"
+                          "Ctrl-C ends it all.\n",
+                          options_.listen, users_.text(), page == "0" ? "off" : "http://" + page, admin(),
+                          page == "0" ? "" : " and http://" + page + "/metrics", folder_.string())));
   }
 
   void check_processes() {
@@ -373,7 +368,7 @@ class Supervisor {
   net::Client client_;
   const UpOptions& options_;
   std::filesystem::path folder_;
-  std::vector<std::string> models_;
+  UpUsers users_;
   std::size_t reports_before_ = count_reports(folder_);
   connect::ProcessHost host_;
   std::vector<Part> parts_;
@@ -412,15 +407,6 @@ core::Result<std::string> config_file(const UpOptions& options, const std::files
   return connect::replace_file(path, text).map([&] { return path; });
 }
 
-// The models of the deployments; none if there is one, and with errors, which gateway and planner report.
-std::vector<std::string> models_of(const std::string& config) {
-  std::vector<std::string> models;
-  if (auto text = options::read_text_file(config, options::YamlLimits{}.bytes_max))
-    if (const auto made = configuration::load_configuration({config, *std::move(text), {}}))
-      for (const configuration::DeploymentSetup& deployment : made->deployments) models.push_back(deployment.run.model);
-  return models;
-}
-
 // The token with which the planner reads texts of prompts from the gateway.
 core::Result<std::string> token_file(const std::filesystem::path& folder) {
   const std::string path = folder / "admin-token";
@@ -451,7 +437,7 @@ int up(const Arguments& arguments) {
   if (error) return report_error({core::ErrorCode::kEnvironment, "/proc/self/exe", error.message(), {}});
 
   net::Loop loop;
-  Supervisor supervisor{loop, made, *folder, models_of(*config)};
+  Supervisor supervisor{loop, made, *folder, users_of(*config)};
   const net::SignalWatch signals{loop, {SIGTERM, SIGINT}, [&](int) { supervisor.end(kGood); }};
   if (const int code = print("up: starting gateway, planner and engines\n"); code != kGood) return code;
   if (auto begun = supervisor.begin(program, *config, *token); !begun) return report_error(begun.error());

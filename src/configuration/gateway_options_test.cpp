@@ -101,6 +101,13 @@ TEST(GatewayOptions, WordsOfAKeyInAnotherOrderLeadToTheKey) {
             "p.yaml:2:20: models[0].price_input: unknown key; did you mean input_price?\n");
 }
 
+TEST(GatewayOptions, PricesOfOtherProgramsLeadToThePricesHere) {
+  EXPECT_EQ(problems("models: [{name: m, prompt_price: 1, output_cost_per_token: 2}]\n"),
+            "p.yaml:1:20: models[0].prompt_price: unknown key; write input_price\n"
+            "p.yaml:1:37: models[0].output_cost_per_token: unknown key; prices are those of 1M tokens; write "
+            "output_price\n");
+}
+
 TEST(GatewayOptions, ReportsAllFaultsOfAFileAtOnceWithTheirPlaces) {
   EXPECT_EQ(
       problems("gateway: {listn: x, retries: 11, admission: {kv_reject: 2}}\n"

@@ -439,6 +439,10 @@ void add_model(Table& table, dispatch::Model& model) {
            number(model.price.cached_input, 0.0, 1e9))
       .by_default("input_price");
   table.add({"output_price", "", "price of 1M output tokens (USD)"}, number(model.price.output, 0.0, 1e9));
+  table.renamed("prompt_price", "write input_price");
+  table.renamed("completion_price", "write output_price");
+  table.renamed("input_cost_per_token", "prices are those of 1M tokens; write input_price");
+  table.renamed("output_cost_per_token", "prices are those of 1M tokens; write output_price");
   table
       .add({"context", "", "most tokens of prompt and output together, if that is below the limit of its replicas"},
            count(model.context_tokens, 1, 100'000'000))

@@ -262,7 +262,10 @@ class TableReader {
     }
     reading_.origins_[path] = yaml_place(source_.file, node, path);
     if (split) split = option.value.parse(texts);
-    if (!split) report(node, path, error_in(option, split.error()));
+    if (split) return;
+    // An empty list shows nothing of a secret.
+    const bool is_empty = node.kind == YamlNode::Kind::kSequence && node.items.empty();
+    report(node, path, is_empty ? split.error() : error_in(option, split.error()));
   }
 
   static core::Error error_in(const Option& option, core::Error error) {

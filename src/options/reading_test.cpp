@@ -179,6 +179,7 @@ TEST(Reading, OfFlagsKnowsWhichValuesCouldNotBeRead) {
 
 TEST(Reading, SecretsStayOutOfMessages) {
   EXPECT_EQ(problems("key: ',sk-1'\n"), "p.yaml:1:6: key: is not a valid list\n");
+  EXPECT_EQ(problems("key: []\n"), "p.yaml:1:6: key: must have at least one item\n");
 }
 
 TEST(Reading, KnowsWhereAValueCameFrom) {

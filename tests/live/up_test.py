@@ -82,6 +82,16 @@ class UpTest(unittest.TestCase):
         up.signal(signal.SIGINT)
         self.assert_ended(up, home)
 
+    def test_the_load_has_the_keys_of_the_configuration(self):
+        home = Home(self)
+        with open(home.config, "a") as file:
+            file.write("tenants:\n  - {name: team-a, keys: [sk-a]}\n  - {name: team-b, keys: [sk-b]}\n")
+        up = self.up(home, *LOAD)
+        self.assertIn("key sk-a)", up.announced)
+        until("requests of both tenants", lambda: min((up.completed().get(each, 0) for each in ("team-a", "team-b"))) > 0)
+        up.signal(signal.SIGINT)
+        self.assert_ended(up, home)
+
     def test_streams_complete_before_the_end(self):
         home = self.make_home()
         up = self.up(home, "--no-load")
