@@ -235,6 +235,7 @@ void add_planner(options::Table& table, PlannerSetup& planner);
 void add_deployments(options::Table& table, Configuration& configuration);
 void add_output(options::Table& table, OutputOptions& output, std::uint32_t& series_points);
 void add_gateway(options::Table& table, GatewaySetup& gateway);
+void add_tenants(options::Table& table, GatewaySetup& gateway);
 void add_classes(options::Table& table, dispatch::DispatchOptions& dispatch);
 void add_deferral(options::Table& table, dispatch::BatchOptions& batch);
 void add_peers(options::Table& table, GatewaySetup& gateway);

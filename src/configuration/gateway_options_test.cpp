@@ -103,9 +103,8 @@ TEST(GatewayOptions, WordsOfAKeyInAnotherOrderLeadToTheKey) {
 
 TEST(GatewayOptions, PricesOfOtherProgramsLeadToThePricesHere) {
   EXPECT_EQ(problems("models: [{name: m, prompt_price: 1, output_cost_per_token: 2}]\n"),
-            "p.yaml:1:20: models[0].prompt_price: unknown key; write input_price\n"
-            "p.yaml:1:37: models[0].output_cost_per_token: unknown key; prices are those of 1M tokens; write "
-            "output_price\n");
+            "p.yaml:1:20: models[0].prompt_price: unknown key; write input_price, of 1M tokens\n"
+            "p.yaml:1:37: models[0].output_cost_per_token: unknown key; write output_price, of 1M tokens\n");
 }
 
 TEST(GatewayOptions, ReportsAllFaultsOfAFileAtOnceWithTheirPlaces) {
