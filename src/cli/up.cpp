@@ -262,7 +262,7 @@ class Supervisor {
     const auto address = parse_listen(options_.listen, "--listen");
     net::FetchRequest request = net::request_to(*address, "/v1/models", std::chrono::seconds{2});
     if (const std::string key = users_.key(); !key.empty())
-      request.fields.push_back({"Authorization", "Bearer " + key});
+      request.field_lines = fmt::format("Authorization: Bearer {}\r\n", key);
     net::fetch(client_, std::move(request), [this](const core::Result<net::FetchAnswer>& answer) {
       const bool are_all =
           answer && answer->status == 200 && std::ranges::all_of(users_.models, [&](const std::string& model) {
