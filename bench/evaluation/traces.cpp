@@ -62,7 +62,7 @@ constexpr EvaluationTrace claude_code() {
   EvaluationTrace trace{"claude-code", "Claude Code, closed loop", "claude_code_sessions.jsonl.zst"};
   trace.flags = "--session-rate 0.05 --think-time-max 2m --to 40m --block-size 64 --kv-blocks 16000";
   trace.in_quick = false;
-  trace.few_runs = trace.three_seeds = trace.drawn = true;
+  trace.few_runs = true;
   trace.request_cost = 50.0;  // A prompt has hundreds of blocks.
   return trace;
 }
@@ -79,7 +79,7 @@ constexpr std::array kTraces{
                "--engine roofline:qwen3-30b-a3b,h100,precision=bf16"),
     azure_with("azure-pools", "Azure 2023 code, prefill and decode pools", 16.0,
                "--pool role=prefill --pool role=decode"),
-    claude_code(),
+    drawn(claude_code()),
     thin_day("servegen-r1", "ServeGen DeepSeek-R1, hours 0 to 14", "servegen_deepseek_r1_h0_14.csv.zst", 24.0,
              std::chrono::hours{1}),
     thin_day("servegen-large", "ServeGen m-large, day 0", "servegen_large_day0_thinned.csv.zst", 36.0,

@@ -1,6 +1,5 @@
 // `penstock up`: runs all of Penstock on one machine, with traffic.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>

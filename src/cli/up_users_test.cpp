@@ -11,7 +11,8 @@ namespace penstock::cli {
 namespace {
 
 UpUsers users_with(const std::string& yaml) {
-  const std::string path = ::testing::TempDir() + "penstock-up-users.yaml";
+  const std::string path =
+      ::testing::TempDir() + "penstock-" + ::testing::UnitTest::GetInstance()->current_test_info()->name() + ".yaml";
   std::ofstream{path} << yaml;
   UpUsers users = users_of(path);
   std::filesystem::remove(path);

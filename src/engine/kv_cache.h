@@ -54,13 +54,17 @@ class KvCache {
   [[nodiscard]] std::uint32_t available() const { return total_ - active_; }
   [[nodiscard]] std::uint64_t evictions() const { return evictions_; }
 
-  // Number of keys whose memory is prefetched before use, where several are used one after the other.
-  static constexpr std::uint32_t kAhead = 8;
-  void prefetch(BlockKey key) const { __builtin_prefetch(&slots_[home(key)]); }
-
   // Adds a reference to the block with this key and allocates the block if it is not cached. The caller ensures that
   // there is space.
   [[nodiscard]] Node acquire(BlockKey key);
+  // The same for `count` keys in order, of which `key_at(i)` returns the i-th. The nodes are appended to `nodes`.
+  template <class KeyAt>
+  void acquire_all(std::uint32_t count, KeyAt&& key_at, std::vector<Node>& nodes) {
+    for (std::uint32_t i = 0; i < count; ++i) {
+      if (i + kAhead < count) prefetch(key_at(i + kAhead));
+      nodes.push_back(acquire(key_at(i)));
+    }
+  }
   void release(Node node);
 
   // Private blocks. release_private() keeps `full` of them as content that will not be requested again, and frees the
@@ -80,6 +84,7 @@ class KvCache {
  private:
   static constexpr Node kNone = UINT32_MAX;
   static constexpr Node kSentinel = 0;
+  static constexpr std::uint32_t kAhead = 8;  // Number of keys whose memory is prefetched before use.
 
   struct Entry {
     BlockKey key = 0;
@@ -96,6 +101,7 @@ class KvCache {
     // Fibonacci hashing: ids come in runs, which it spreads well; the high bits are the good ones.
     return static_cast<std::size_t>((key * 0x9e3779b97f4a7c15ULL) >> 20) & slot_mask_;
   }
+  void prefetch(BlockKey key) const { __builtin_prefetch(&slots_[home(key)]); }
   [[nodiscard]] Node find(BlockKey key) const;
   [[nodiscard]] Node insert(BlockKey key);
   void erase(BlockKey key);

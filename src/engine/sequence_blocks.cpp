@@ -26,10 +26,8 @@ AdmissionNeed SequenceBlocks::need_of(const Sequence& sequence, bool arrives) co
 }
 
 void SequenceBlocks::acquire_prefix(Sequence& sequence, std::uint32_t blocks) {
-  for (std::uint32_t block = 0; block < blocks; ++block) {
-    if (block + KvCache::kAhead < blocks) cache_.prefetch(key_of(sequence, block + KvCache::kAhead));
-    sequence.shared.push_back(cache_.acquire(key_of(sequence, block)));
-  }
+  cache_.acquire_all(
+      blocks, [&](std::uint32_t block) { return key_of(sequence, block); }, sequence.shared);
 }
 
 void SequenceBlocks::allocate(Sequence& sequence, std::uint32_t tokens) {

@@ -39,11 +39,9 @@ void fill_caches(const RunOptions& options, const Gateway& gateway, dispatch::Di
     Replica& replica = fleet.replica(fleet.pools()[prompt.pool].replicas[index]);
     engine::KvCache& cache = replica.engine->cache();
     nodes.clear();
-    for (std::size_t i = 0; i < prompt.block_ids.size(); ++i) {
-      if (i + engine::KvCache::kAhead < prompt.block_ids.size())
-        cache.prefetch(prompt.block_ids[i + engine::KvCache::kAhead]);
-      nodes.push_back(cache.acquire(prompt.block_ids[i]));
-    }
+    cache.acquire_all(
+        static_cast<std::uint32_t>(prompt.block_ids.size()), [&](std::uint32_t i) { return prompt.block_ids[i]; },
+        nodes);
     // The end of a prompt is evicted first.
     for (auto node = nodes.rbegin(); node != nodes.rend(); ++node) cache.release(*node);
     feed.publish(replica, true);

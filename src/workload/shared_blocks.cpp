@@ -36,10 +36,9 @@ std::vector<std::uint32_t> shared_block_counts(const Workload& workload,
       std::for_each(of_request.begin(), of_request.end(), visit);
     }
   };
-  std::uint32_t largest = 0;
-  for (const std::uint32_t id : ids) largest = std::max(largest, id);
-  if (std::size_t{largest} < std::max(kBytesLeast, kBytesPerId * ids.size())) {
-    std::vector<std::uint8_t> seen(std::size_t{largest} + 1, 0);
+  const std::size_t largest = *std::max_element(ids.begin(), ids.end());
+  if (largest < std::max(kBytesLeast, kBytesPerId * ids.size())) {
+    std::vector<std::uint8_t> seen(largest + 1, 0);
     for_each_id([&](std::uint32_t id) { seen[id] = static_cast<std::uint8_t>(seen[id] == 0 ? 1 : 2); });
     return counts_of(workload, [&](std::uint32_t id) { return seen[id] > 1; });
   }
