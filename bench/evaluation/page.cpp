@@ -130,7 +130,7 @@ std::string first_fleet(const RunInfo& info) {
   return fmt::format("{}", fmt::join(replicas, " + "));
 }
 
-// "all", "the busiest 1 h", "all, three seeds"
+// "all", "the busiest 1 h", "all, with 3 seeds"
 std::string replayed(const TraceEvaluation& trace) {
   const std::string part = trace.notes.empty() ? "all" : trace.notes;
   return trace.seeds_pooled == 1 ? part : fmt::format("{}, with {} seeds", part, trace.seeds_pooled);

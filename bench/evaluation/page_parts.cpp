@@ -32,7 +32,7 @@ std::string seeds_row(const TraceEvaluation& trace) {
     own.push_back(seed.penstock);
     if (seed.peer) peers.push_back(*seed.peer);
   }
-  std::string row = fmt::format("| {} | {} | {} |", trace.title, attainments(own), hours(own));
+  std::string row = fmt::format("| {} | {} | {} | {} |", trace.title, own.size(), attainments(own), hours(own));
   if (peers.empty()) return row + " – | – | – |\n";
   return row + fmt::format(" {} | {} | {} |\n", code(peers.front().policy), attainments(peers), hours(peers));
 }
@@ -69,13 +69,12 @@ std::string seeds_section(const Evaluation& evaluation) {
   for (const TraceEvaluation& trace : evaluation.traces)
     if (!trace.seeds.empty()) rows += seeds_row(trace);
   if (rows.empty()) return {};
-  return "\n## Three seeds\n\n"
-         "Mean and range over three seeds, of which the router, the built-in workload and scaled copies of a trace "
-         "draw. "
+  return "\n## Several seeds\n\n"
+         "Mean and range over the seeds, of which the router, the built-in workload and scaled copies of a trace draw. "
          "Penstock has the\ngoal of 99 %, the best peer the setting that was the cheapest at 99 % in the section "
          "of the trace.\n\n"
-         "| trace | Penstock: attainment | GPU-hours | best peer | attainment | GPU-hours |\n"
-         "|---|---|---|---|---|---|\n" +
+         "| trace | seeds | Penstock: attainment | GPU-hours | best peer | attainment | GPU-hours |\n"
+         "|---|---|---|---|---|---|---|\n" +
          rows;
 }
 

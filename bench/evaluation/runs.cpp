@@ -189,7 +189,7 @@ std::string notes_of(const EvaluationTrace& trace, const EvaluationScope& scope)
 }
 
 core::Result<TraceRuns> prepared(const EvaluationTrace& trace, const configuration::Configuration& settings) {
-  return trace.drawn ? TraceRuns::prepare(settings, evaluation_seeds()) : TraceRuns::prepare(settings);
+  return trace.drawn ? TraceRuns::prepare(settings, seeds_of(trace)) : TraceRuns::prepare(settings);
 }
 
 // Settings of peers that were tuned on other traces and that no runs on this one enclose.
@@ -220,7 +220,7 @@ core::Result<TraceEvaluation> evaluate_trace(const EvaluationTrace& trace, const
   if (!runs) return tl::make_unexpected(runs.error());
   if (auto found = runs->find_capacity(); !found) return tl::make_unexpected(found.error());
   TraceEvaluation evaluation;
-  if (trace.drawn) evaluation.seeds_pooled = static_cast<std::uint32_t>(evaluation_seeds().size());
+  if (trace.drawn) evaluation.seeds_pooled = static_cast<std::uint32_t>(trace.seeds);
   evaluation.preparation_cpu_s = timer.seconds();
   evaluation.name = trace.name;
   evaluation.title = trace.title;

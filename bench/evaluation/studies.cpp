@@ -122,9 +122,9 @@ core::Result<void> run_seeds(std::vector<TraceEvaluation>& traces, const Evaluat
   for (TraceEvaluation& evaluation : traces) {
     const EvaluationTrace* trace = find_trace(evaluation.name);
     const Run* shipped = at_goal(evaluation, kGoal);
-    if (trace == nullptr || !trace->three_seeds || shipped == nullptr) continue;
+    if (trace == nullptr || trace->seeds == 1 || shipped == nullptr) continue;
     const std::optional<Chosen> chosen = chosen_peer(evaluation);
-    const std::span<const std::uint64_t> seeds = evaluation_seeds();
+    const std::span<const std::uint64_t> seeds = seeds_of(*trace);
     evaluation.seeds.resize(seeds.size());
     for (std::size_t i = 0; i < seeds.size(); ++i) {
       if (!trace->drawn && seeds[i] == evaluation.info.seed) {

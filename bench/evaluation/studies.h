@@ -32,7 +32,7 @@ struct AblationTrace {
 };
 [[nodiscard]] std::vector<AblationTrace> ablation_traces(const EvaluationScope& scope);
 
-// Runs Penstock and the best peer of each trace with `three_seeds` with each of evaluation_seeds() that was not run.
+// Runs Penstock and the best peer of each trace that has several seeds with each of them that was not run.
 [[nodiscard]] core::Result<void> run_seeds(std::vector<TraceEvaluation>& traces, const EvaluationScope& scope,
                                            const ShowProgress& show);
 

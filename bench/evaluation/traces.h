@@ -25,11 +25,11 @@ struct EvaluationTrace {
   std::string_view flags{};   // Further flags of `penstock replay`, such as another engine or a second pool.
   bool few_runs = false;      // With fewer settings and fewer peers, as a day.
   double request_cost = 1.0;  // CPU time of a simulated request, relative to that of the other traces.
-  bool three_seeds = false;   // The main rows are repeated with other seeds.
-  bool drawn = false;         // The trace itself is drawn from a seed: all rows pool evaluation_seeds().
+  std::size_t seeds = 1;      // With how many the main rows are repeated.
+  bool drawn = false;         // The trace itself is drawn from a seed: all rows pool all seeds.
 };
 [[nodiscard]] std::span<const EvaluationTrace> evaluation_traces();
-[[nodiscard]] std::span<const std::uint64_t> evaluation_seeds();
+[[nodiscard]] std::span<const std::uint64_t> seeds_of(const EvaluationTrace& trace);
 // Null if there is none of this name.
 [[nodiscard]] const EvaluationTrace* find_trace(std::string_view name);
 

@@ -16,6 +16,19 @@ constexpr double kSameLoad = 0.02;
 constexpr double kMoreForOne = 1.5;  // Added to the multiples of futures of a pool of one replica.
 constexpr double kRounding = 1e-9;
 
+// How much a fleet may miss over the futures: a part of the allowance, and standard deviations of the misses more.
+struct FuturesCare {
+  double allowance = 1.0;
+  double doubts = 0.0;
+};
+constexpr FuturesCare kToStay{1.0, kDoubt};
+constexpr FuturesCare kToShrink{kShrinkAllowance, 0.0};
+
+// Standard deviation of the attainment of this many requests.
+double deviation(double attainment, double requests) {
+  return std::sqrt(attainment * (1.0 - attainment) / std::max(1.0, requests));
+}
+
 class FleetSearch {
  public:
   FleetSearch(FleetOutcomes& outcomes, const std::vector<signals::PoolObservation>& pools, const PlanGoal& goal)
@@ -28,7 +41,7 @@ class FleetSearch {
     plan.best = best_.all.attainment();
     plan.requests = best_.all.requests;
     // If the bounds leave no room for the futures, as much of it as fits is used.
-    if (!covers_futures(plan.fleet, kShrinkAllowance)) reachable_ = over_futures(plan.fleet);
+    if (!covers_futures(plan.fleet, kToShrink)) reachable_ = over_futures(plan.fleet);
     plan.bounds.resize(from.size());
     for (std::size_t pool = 0; pool < from.size() && !exhausted_; ++pool)
       smallest(plan, pool, from[pool], static_cast<double>(pool + 1) / static_cast<double>(from.size()));
@@ -148,7 +161,7 @@ class FleetSearch {
   // Returns true if no objective misses more than is allowed over the futures. The heaviest future comes first: a fleet
   // keeps in each lighter one at least as much, and at most as much as of the expected traffic, which mostly decides
   // before all futures are tried.
-  [[nodiscard]] bool covers_futures(const Fleet& fleet, double part = 1.0) {
+  [[nodiscard]] bool covers_futures(const Fleet& fleet, const FuturesCare& care = {}) {
     if (!has_futures()) return true;
     const TrialOutcome expected = judge(fleet);
     TrialOutcome sum;
@@ -156,26 +169,27 @@ class FleetSearch {
     for (auto multiple = goal_.futures.rbegin(); multiple != goal_.futures.rend() && !exhausted_; ++multiple) {
       const TrialOutcome outcome = in_future(fleet, *multiple);
       const auto with_rest = [&](TrialOutcome mean, const TrialOutcome& rest) { return mean += rest.times(left); };
-      if (keeps_over_futures(with_rest(sum, outcome), part)) return true;
+      if (keeps_over_futures(with_rest(sum, outcome), care)) return true;
       sum += outcome.times(part_of_future());
       left -= part_of_future();
-      if (!keeps_over_futures(with_rest(sum, expected), part)) return false;
+      if (!keeps_over_futures(with_rest(sum, expected), care)) return false;
     }
-    return keeps_over_futures(sum, part);
+    return keeps_over_futures(sum, care);
   }
 
-  [[nodiscard]] bool keeps_over_futures(const TrialOutcome& mean, double part) const {
-    if (mean.targets.empty()) return mean.all.attainment() >= needed_over_futures(best_.all, reachable_.all, 0, part);
+  [[nodiscard]] bool keeps_over_futures(const TrialOutcome& mean, const FuturesCare& care) const {
+    if (mean.targets.empty()) return mean.all.attainment() >= needed_over_futures(best_.all, reachable_.all, 0, care);
     for (std::size_t i = 0; i < mean.targets.size(); ++i)
-      if (mean.targets[i].attainment() < needed_over_futures(best_.targets[i], reachable_.targets[i], i, part))
+      if (mean.targets[i].attainment() < needed_over_futures(best_.targets[i], reachable_.targets[i], i, care))
         return false;
     return true;
   }
 
   [[nodiscard]] double needed_over_futures(const TrialCounts& best, const TrialCounts& reachable, std::size_t objective,
-                                           double part) const {
-    const double allowed = part * goal_.allowance * (1.0 - goal_at(objective)) / std::max(kRounding, 1.0 - goal_at(0));
-    return std::min(best.attainment() * (1.0 - std::min(1.0, allowed)), reachable.attainment()) - kRounding;
+                                           const FuturesCare& care) const {
+    const double scale = (1.0 - goal_at(objective)) / std::max(kRounding, 1.0 - goal_at(0));
+    const double least = best.attainment() * (1.0 - std::min(1.0, care.allowance * goal_.allowance * scale));
+    return std::min(least - care.doubts * deviation(least, best.requests), reachable.attainment()) - kRounding;
   }
 
   // As if every request met its objective.
@@ -204,8 +218,7 @@ class FleetSearch {
   [[nodiscard]] double needed(const TrialCounts& best, double goal, double share_of_misses, double doubts) const {
     const double misses = share_of_misses * goal_.misses * allowed_misses(best.attainment(), goal);
     const double least = std::max(0.0, best.attainment() - misses);
-    const double deviation = std::sqrt(least * (1.0 - least) / std::max(1.0, best.requests));
-    return std::min(best.attainment(), least + doubts * deviation) - kRounding;
+    return std::min(best.attainment(), least + doubts * deviation(least, best.requests)) - kRounding;
   }
 
   // The objective that the outcome misses most.
@@ -230,12 +243,12 @@ class FleetSearch {
     const double doubts = replicas < there_is ? kDoubt : -kDoubt;
     const TrialOutcome outcome = judge(tried);
     const bool good = keeps_goals(outcome, share_of_misses, doubts);
-    const double part = replicas < there_is ? kShrinkAllowance : 1.0;
-    const bool both = good && covers_futures(tried, part);
+    const FuturesCare& care = replicas < there_is ? kToShrink : kToStay;
+    const bool both = good && covers_futures(tried, care);
     if (!both && !exhausted_) {
       // The last failed trial is the one with one replica less.
       plan.bounds[pool] = bound_of(outcome, share_of_misses, doubts);
-      if (good) plan.bounds[pool].needed_over_futures = needed_over_futures(best_.all, reachable_.all, 0, part);
+      if (good) plan.bounds[pool].needed_over_futures = needed_over_futures(best_.all, reachable_.all, 0, care);
     }
     return both;
   }

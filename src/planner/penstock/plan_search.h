@@ -78,8 +78,9 @@ struct FleetPlan {
 
 // Tries fleets around `from` within the pools' bounds, in steps that double away from it and halve back. Each pool in
 // turn is minimised while the following ones are still large, and the error budget is divided between them. Between the
-// current fleet and another one, half a standard deviation of the misses favours the current one, and so does
-// kShrinkAllowance. Empty if the tick's work is used up; the same search continues when it is called again.
+// current fleet and another one, half a standard deviation of the misses favours the current one. Over the futures, a
+// fleet that is not smaller than the current one may miss that much more, and a smaller one has only kShrinkAllowance
+// of the allowance. Empty if the tick's work is used up; the same search continues when it is called again.
 [[nodiscard]] std::optional<FleetPlan> search_plan(FleetOutcomes& outcomes,
                                                    const std::vector<signals::PoolObservation>& pools,
                                                    const Fleet& from, const PlanGoal& goal);

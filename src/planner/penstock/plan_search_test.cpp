@@ -379,12 +379,13 @@ class BruteForce {
   }
   // `reachable`: what bounds leave; empty if they do not matter.
   [[nodiscard]] bool covers(const Fleet& fleet, const TrialOutcome& best, const TrialOutcome* reachable,
-                            double part = 1.0) const {
+                            double part = 1.0, double doubts = 0.0) const {
     if (goal_.futures.empty()) return true;
     const TrialOutcome mean = over_futures(fleet);
     for (std::size_t i = 0; i < mean.targets.size(); ++i) {
       const double allowed = std::min(1.0, part * goal_.allowance * (1.0 - goal_.goals[i]) / (1.0 - goal_.goals[0]));
       double least = best.targets[i].attainment() * (1.0 - allowed);
+      least -= doubts * std::sqrt(least * (1.0 - least) / best.targets[i].requests);
       if (reachable != nullptr) least = std::min(least, reachable->targets[i].attainment());
       if (mean.targets[i].attainment() < least - 1e-9) return false;
     }
@@ -414,7 +415,8 @@ class BruteForce {
       const double needed = fleet[pool] < from_[pool] ? std::min(best, least + doubt) : least - doubt;
       if (outcome.targets[i].attainment() < needed - 1e-12) return false;
     }
-    return covers(fleet, best_, &reachable_, fleet[pool] < from_[pool] ? 0.5 : 1.0);
+    const bool shrinks = fleet[pool] < from_[pool];
+    return covers(fleet, best_, &reachable_, shrinks ? 0.5 : 1.0, shrinks ? 0.0 : 0.5);
   }
 
   const Shape& shape_;

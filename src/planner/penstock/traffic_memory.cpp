@@ -96,7 +96,7 @@ void TrafficMemory::look_back(core::Duration least, std::size_t enough) {
 
 // The slice had far more requests than the same time has had since then.
 bool TrafficMemory::has_fallen(const Slice& slice, std::size_t requests, core::Duration since) const {
-  if (since < options_.length_least || requests < kFallRequests) return false;
+  if (requests < kFallRequests) return false;
   const double usual =
       static_cast<double>(requests) * core::to_seconds(slice.to - slice.from) / core::to_seconds(since);
   return is_far_more(static_cast<double>(slice.requests), usual);
