@@ -18,7 +18,8 @@ constexpr double kMillisecondsOfErrors = 1e8;
 constexpr double kSameFactor = 0.02;        // A factor nearer to 1 changes nothing.
 constexpr std::size_t kFewerOpen = 4;       // Divisor of the open requests at which outcomes are discarded.
 constexpr std::size_t kFallRequests = 200;  // Fewer since a fall say too little about the goal.
-constexpr std::size_t kCheckRequests = 50;  // Fewer say little about a share.
+constexpr core::Duration kFallAge = std::chrono::minutes{3};  // A shorter one is a pause between two bursts.
+constexpr std::size_t kCheckRequests = 50;                    // Fewer say little about a share.
 constexpr core::Duration kCheckWithin =
     std::chrono::minutes{10};  // After it, requests that are open are not waited for.
 
@@ -96,7 +97,7 @@ void TrafficMemory::look_back(core::Duration least, std::size_t enough) {
 
 // The slice had far more requests than the same time has had since then.
 bool TrafficMemory::has_fallen(const Slice& slice, std::size_t requests, core::Duration since) const {
-  if (requests < kFallRequests) return false;
+  if (since < kFallAge || requests < kFallRequests) return false;
   const double usual =
       static_cast<double>(requests) * core::to_seconds(slice.to - slice.from) / core::to_seconds(since);
   return is_far_more(static_cast<double>(slice.requests), usual);

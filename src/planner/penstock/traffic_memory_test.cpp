@@ -263,17 +263,17 @@ TEST(TrafficMemory, ReportsItsRequestsAndTheirRate) {
 TEST(TrafficMemory, LooksBackUntilTheRateFell) {
   Course run{kNoLimit};
   run.go_on(300, 10);
-  run.go_on(390, 2);
+  run.go_on(420, 2);
   const auto requests = [&] {
-    run.memory.look_back(std::chrono::minutes{1}, 8000);
+    run.memory.look_back(std::chrono::minutes{2}, 8000);
     return run.memory.requests();
   };
-  EXPECT_EQ(requests(), 3180U) << "a fall counts after 200 requests";
-  run.go_on(420, 2);
-  EXPECT_EQ(requests(), 240U);
-  EXPECT_EQ(run.memory.used(), std::chrono::minutes{2});
-  run.memory.look_back(std::chrono::minutes{3}, 8000);
-  EXPECT_GT(run.memory.requests(), 240U) << "at least the time that is asked for";
+  EXPECT_EQ(requests(), 3240U) << "a fall counts after three minutes";
+  run.go_on(480, 2);
+  EXPECT_EQ(requests(), 360U);
+  EXPECT_EQ(run.memory.used(), std::chrono::minutes{3});
+  run.memory.look_back(std::chrono::minutes{4}, 8000);
+  EXPECT_GT(run.memory.requests(), 360U) << "at least the time that is asked for";
 }
 
 TEST(TrafficMemory, ASmallerFallOrFewRequestsSinceDoNotEndIt) {
