@@ -220,7 +220,7 @@ core::Result<TraceEvaluation> evaluate_trace(const EvaluationTrace& trace, const
   if (!runs) return tl::make_unexpected(runs.error());
   if (auto found = runs->find_capacity(); !found) return tl::make_unexpected(found.error());
   TraceEvaluation evaluation;
-  if (trace.drawn) evaluation.seeds_pooled = static_cast<std::uint32_t>(trace.seeds);
+  if (trace.drawn) evaluation.seeds_pooled = trace.seeds;
   evaluation.preparation_cpu_s = timer.seconds();
   evaluation.name = trace.name;
   evaluation.title = trace.title;

@@ -47,13 +47,12 @@ constexpr EvaluationTrace thin_day(std::string_view name, std::string_view title
   return trace;
 }
 
-constexpr EvaluationTrace with_seeds(EvaluationTrace trace) {
-  trace.seeds = 3;
+constexpr EvaluationTrace with_seeds(EvaluationTrace trace, std::uint32_t seeds) {
+  trace.seeds = seeds;
   return trace;
 }
 
-constexpr EvaluationTrace drawn(EvaluationTrace trace, std::size_t seeds) {
-  trace.seeds = seeds;
+constexpr EvaluationTrace drawn(EvaluationTrace trace) {
   trace.drawn = true;
   return trace;
 }
@@ -70,9 +69,9 @@ constexpr EvaluationTrace claude_code() {
 
 constexpr std::array kTraces{
     // An hour with one burst of six minutes: what a policy attains depends on where it falls.
-    drawn({"built-in", "Built-in workload", "built-in"}, 8),
-    with_seeds({"mooncake", "Mooncake conversation", "mooncake_conversation.jsonl.xz", 2.0}),
-    with_seeds({"azure", "Azure 2023 code", kAzure, 8.0}),
+    drawn(with_seeds({"built-in", "Built-in workload", "built-in"}, 8)),
+    with_seeds({"mooncake", "Mooncake conversation", "mooncake_conversation.jsonl.xz", 2.0}, 3),
+    with_seeds({"azure", "Azure 2023 code", kAzure, 8.0}, 3),
     azure_with_start_up("azure-30s", "Azure 2023 code, start-up 30 s", std::chrono::seconds{30}, true),
     azure_with_start_up("azure-300s", "Azure 2023 code, start-up 300 s", std::chrono::seconds{300}, false),
     azure_with("azure-dense", "Azure 2023 code, Llama 3.1 70B", 4.0,
@@ -81,7 +80,7 @@ constexpr std::array kTraces{
                "--engine roofline:qwen3-30b-a3b,h100,precision=bf16"),
     azure_with("azure-pools", "Azure 2023 code, prefill and decode pools", 16.0,
                "--pool role=prefill --pool role=decode"),
-    drawn(claude_code(), 3),
+    drawn(with_seeds(claude_code(), 3)),
     thin_day("servegen-r1", "ServeGen DeepSeek-R1, hours 0 to 14", "servegen_deepseek_r1_h0_14.csv.zst", 24.0,
              std::chrono::hours{1}),
     thin_day("servegen-large", "ServeGen m-large, day 0", "servegen_large_day0_thinned.csv.zst", 36.0,

@@ -240,10 +240,11 @@ class FleetSearch {
                            double share_of_misses) {
     Fleet tried = plan.fleet;
     tried[pool] = replicas;
-    const double doubts = replicas < there_is ? kDoubt : -kDoubt;
+    const bool shrinks = replicas < there_is;
+    const double doubts = shrinks ? kDoubt : -kDoubt;
     const TrialOutcome outcome = judge(tried);
     const bool good = keeps_goals(outcome, share_of_misses, doubts);
-    const FuturesCare& care = replicas < there_is ? kToShrink : kToStay;
+    const FuturesCare& care = shrinks ? kToShrink : kToStay;
     const bool both = good && covers_futures(tried, care);
     if (!both && !exhausted_) {
       // The last failed trial is the one with one replica less.

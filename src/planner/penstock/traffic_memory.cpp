@@ -18,7 +18,7 @@ constexpr double kMillisecondsOfErrors = 1e8;
 constexpr double kSameFactor = 0.02;        // A factor nearer to 1 changes nothing.
 constexpr std::size_t kFewerOpen = 4;       // Divisor of the open requests at which outcomes are discarded.
 constexpr std::size_t kFallRequests = 200;  // Fewer since a fall say too little about the goal.
-constexpr core::Duration kFallAge = std::chrono::minutes{3};  // A shorter one is a pause between two bursts.
+constexpr core::Duration kFallAge = std::chrono::minutes{3};  // A younger one may be a pause.
 constexpr std::size_t kCheckRequests = 50;                    // Fewer say little about a share.
 constexpr core::Duration kCheckWithin =
     std::chrono::minutes{10};  // After it, requests that are open are not waited for.
