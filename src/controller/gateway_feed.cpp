@@ -86,6 +86,7 @@ void read_arrival(Reader& reader, const Document& event, TrafficItem& item) {
   if (event.size() > 8) item.route = reader.text(event[8]);
   if (event.size() > 9) item.streamed = reader.boolean(event[9]);
   if (event.size() > 10) item.completion_window_s = reader.seconds(event[10]);
+  if (event.size() > 11) item.expected_output_tokens = reader.count<std::uint32_t>(event[11]);
 }
 
 void read_first_token(Reader& reader, const Document& event, TrafficItem& item) {

@@ -25,6 +25,7 @@ struct TrafficItem {
   std::vector<std::uint64_t> keys;
   bool streamed = true;                      // Otherwise it has no first token.
   double completion_window_s = 0.0;          // It may wait for spare capacity that long; 0: it does not.
+  std::uint32_t expected_output_tokens = 0;  // 0 with an older gateway.
   double admission_ms = 0.0, ttft_ms = 0.0;  // Of a first token.
   // Time before `ttft_ms` for which limits of the tenant or class held it up; 0 with an older gateway, too.
   double own_limit_ms = 0.0;

@@ -27,16 +27,18 @@ std::string replaced(std::string text, std::string_view what, std::string_view w
 TEST(ReadTraffic, ReadsWhatGatewaysAddedToEvents) {
   const auto page = read_traffic(
       R"({"boot":"b1","now_s":12.5,"next":3,"lost":0,"events":[)"
-      R"(["arrival",7,10.0,"m","batch","shop",1000,[],"/v1/completions",false],)"
+      R"(["arrival",7,10.0,"m","batch","shop",1000,[],"/v1/completions",false,0.0,42],)"
       R"(["first_token",7,10.5,100.0,500.0,256,3000.0,50.0],["end",7,12.0,"completed","r1",1100,101,-1.0,900.0]]})");
   ASSERT_TRUE(page) << page.error().message();
   EXPECT_FALSE(page->items[0].streamed);
+  EXPECT_EQ(page->items[0].expected_output_tokens, 42U);
   EXPECT_DOUBLE_EQ(page->items[1].own_limit_ms, 3000.0);
   EXPECT_DOUBLE_EQ(page->items[1].transfer_ms, 50.0);
   EXPECT_DOUBLE_EQ(page->items[2].client_ms, 900.0);
   const auto older = read_traffic(kTraffic);
   ASSERT_TRUE(older);
   EXPECT_TRUE(older->items[0].streamed);
+  EXPECT_EQ(older->items[0].expected_output_tokens, 0U);
 }
 
 TEST(ReadTraffic, ReadsEachKindOfEvent) {

@@ -108,6 +108,7 @@ void TrafficRecorder::arrived(const TrafficItem& item, core::Instant at) {
   request.shape.arrival = at;
   request.shape.input_tokens = std::max(1U, item.input_tokens);
   request.shape.streamed = item.streamed;
+  request.shape.expected_output_tokens = item.expected_output_tokens;
   request.shape.completion_window = core::from_seconds(std::clamp(item.completion_window_s, 0.0, kWindowMaxS));
   const signals::SloTraits traits{item.model, item.traffic_class, item.tenant, item.input_tokens};
   request.shape.target = signals::target_index(options_.slo.segments, traits);

@@ -164,7 +164,8 @@ ArrivalResult Dispatcher::arrive(const RequestInfo& received, GrantListener& lis
   const Tenant& tenant = options_.tenants[received.tenant];
   const TokenCaps caps = model ? tighter(tenant.caps, replicas_.model(*model).caps) : tenant.caps;
   const RequestInfo info = capped(received, caps);
-  const auto estimate = admission_.estimator().estimate(estimator_request(info, tenant.name, caps));
+  auto estimate = admission_.estimator().estimate(estimator_request(info, tenant.name, caps));
+  if (info.expected_output_tokens > 0) estimate.output_tokens = info.expected_output_tokens;
   const RequestCheck check{tenant, replicas_.context_tokens_of(model), models_complete_,
                            model ? replicas_.model(*model).over_context : OverContext::kReject, caps.prompt_tokens};
   ArrivalResult result = check.result(info, estimate);
@@ -172,6 +173,7 @@ ArrivalResult Dispatcher::arrive(const RequestInfo& received, GrantListener& lis
   if (result.refusal || result.count_prompt || result.prompt_excess) return result;
   ActiveRequest& request = open(info, *model, listener, estimate);
   result.pool = request.pool;
+  result.expected_output_tokens = request.estimate.output_tokens;
   std::optional<RequestRouter::Choice> choice;
   admission::Arrival arrival;
   arrival.ticket = request.ticket;

@@ -409,6 +409,18 @@ TEST_F(DispatcherTest, TheTrafficLogHasTheEventsOfARequest) {
   EXPECT_EQ(page.events[2].request, page.events[0].request);
 }
 
+TEST_F(DispatcherTest, WhatAnotherGatewayExpectedOfAnAnswerReplacesTheEstimate) {
+  open();
+  dispatcher->set_replicas({replica_named("r1")}, kNow);
+  EXPECT_EQ(arrive(info_of(4000)).expected_output_tokens, 256U);
+  RequestInfo info = info_of(4000);
+  info.expected_output_tokens = 7;
+  EXPECT_EQ(arrive(info).expected_output_tokens, 7U);
+  const TrafficLog::Page page = dispatcher->traffic(0, 100);
+  EXPECT_EQ(page.events[0].expected_output_tokens, 256U);
+  EXPECT_EQ(page.events[1].expected_output_tokens, 7U);
+}
+
 TEST_F(DispatcherTest, AnAnswerThatIsNotStreamedDoesNotCountAsPrefillForever) {
   open();
   dispatcher->set_replicas({replica_named("r1")}, kNow);

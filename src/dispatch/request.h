@@ -46,6 +46,7 @@ struct RequestInfo {
   // Of a replayed request, whose answer is known: its tokens, and those that a gateway reserved (0: unknown). Without
   // an answer that is known, budgets reserve the most that max_tokens allows.
   std::uint32_t known_output_tokens = 0, recorded_reservation = 0;
+  std::uint32_t expected_output_tokens = 0;  // What a gateway expected of its answer; 0: it is estimated.
   bool writes_max_tokens = false;  // The request must go to the replica with max_tokens written into it.
   bool max_tokens_capped = false;  // A cap of the dispatcher's options has lowered max_tokens.
   bool stream = false;             // The caller observes the first token and reports it.
@@ -102,6 +103,7 @@ struct ArrivalResult {
   // The request counts as work for replicas. It does not if a limit of its tenant or class holds it up or refuses it,
   // or if it can never be served. A request that waits becomes work at the latest with its grant.
   bool is_work = false;
+  std::uint32_t expected_output_tokens = 0;  // Of its answer.
   // The request may wait for spare capacity for this long; 0: it is not deferred.
   core::Duration completion_window{};
   // Nothing was decided, because the prompt may fit into the context or not. The request shall arrive again, with the

@@ -33,6 +33,7 @@ void TrafficFeed::arrived(ActiveRequest& request, core::Instant at) {
   event.traffic_class = request.entry.traffic_class;
   event.tenant = request.entry.tenant;
   event.input_tokens = request.estimate.prompt_tokens;
+  event.expected_output_tokens = request.estimate.output_tokens;
   event.keys = request.keys;
   event.streamed = request.stream;
   event.completion_window_s = core::to_seconds(request.completion_window);

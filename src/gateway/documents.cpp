@@ -153,7 +153,8 @@ std::string traffic_document(const dispatch::TrafficLog::Page& page, std::string
     switch (event.kind) {
       case dispatch::TrafficEvent::Kind::kArrival:
         events.push_back({"arrival", event.request, at_s, event.model, event.traffic_class, event.tenant,
-                          event.input_tokens, event.keys, event.route, event.streamed, event.completion_window_s});
+                          event.input_tokens, event.keys, event.route, event.streamed, event.completion_window_s,
+                          event.expected_output_tokens});
         break;
       case dispatch::TrafficEvent::Kind::kFirstToken:
         events.push_back({"first_token", event.request, at_s, event.admission_ms, event.ttft_ms, event.cached_tokens,

@@ -141,6 +141,7 @@ TEST_F(Documents, TheTrafficIsRowsInTheirOrder) {
   EXPECT_EQ(arrival[5], "anonymous");
   EXPECT_EQ(arrival[7], Json::parse("[1,9223372036854775807]"));
   EXPECT_EQ(arrival[8], "/v1/chat/completions");
+  EXPECT_EQ(arrival[11], 256);  // Of answers of which nothing is known.
   const Json& first_token = seen["events"][1];
   EXPECT_EQ(first_token[0], "first_token");
   EXPECT_EQ(first_token[1], arrival[1]);

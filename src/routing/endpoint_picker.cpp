@@ -24,7 +24,6 @@ constexpr double kFullCache = 3.0;
 // Prices within this relative and absolute distance count as equal. Estimates are no more precise than that, and
 // several gateways must not all prefer the same replica.
 constexpr double kTieShare = 0.01, kTieMs = 0.05;
-constexpr double kFleetGain = 0.02;  // Weight of one sample in the moving average of the fleet's prefill rate.
 
 double tie_limit(double price) { return price + kTieShare * price + kTieMs; }
 
@@ -46,11 +45,10 @@ struct EndpointPicker::State {
       : options(given),
         random(stream),
         sessions(given.sessions, given.session_time),
-        fleet_tokens_per_s(std::clamp(given.prefill_tokens_per_s, PrefillRate::kLowest, PrefillRate::kHighest)) {}
+        fleet(std::clamp(given.prefill_tokens_per_s, PrefillRate::kLowest, PrefillRate::kHighest)) {}
 
   [[nodiscard]] bool knows(std::uint32_t slot) const { return slot < replicas.size() && replicas[slot]; }
   void refresh(std::uint32_t slot, core::Instant now);
-  void observed(double tokens_per_s);
 
   void price(const PickRequest& request, core::Instant now);
   [[nodiscard]] std::uint32_t uncached_tokens(std::uint32_t slot, const PickRequest& request) const;
@@ -69,7 +67,7 @@ struct EndpointPicker::State {
   Sessions sessions;
   PrefixReplication replication;
   PrefixReuse reuse;
-  double fleet_tokens_per_s;
+  FleetSpeed fleet;
   std::uint32_t key_tokens = 256;  // Value of the latest request.
   // Scratch space of one choice, indexed by slot.
   std::vector<double> prices;
@@ -83,11 +81,7 @@ void EndpointPicker::State::refresh(std::uint32_t slot, core::Instant now) {
   CacheTerms cache{1.0 * capacity * key_tokens, 1.0 * (capacity - keys) * key_tokens};
   if (const auto oldest = held.oldest_use(slot, now)) cache.used_again = reuse.probability(now - *oldest);
   terms[slot] =
-      replicas[slot]->terms(options, fleet_tokens_per_s, cache, std::chrono::milliseconds{slot % 64 * 8}, now);
-}
-
-void EndpointPicker::State::observed(double tokens_per_s) {
-  fleet_tokens_per_s += kFleetGain * (tokens_per_s - fleet_tokens_per_s);
+      replicas[slot]->terms(options, fleet, cache, std::chrono::milliseconds{slot % 64 * 8}, now);
 }
 
 std::uint32_t EndpointPicker::State::uncached_tokens(std::uint32_t slot, const PickRequest& request) const {
@@ -298,8 +292,7 @@ void EndpointPicker::dispatched(const PickRequest& request, const Selection& sel
 void EndpointPicker::first_token(std::uint32_t slot, std::uint32_t uncached_tokens, core::Duration ttft,
                                  core::Instant now) {
   if (!state_->knows(slot)) return;
-  const auto rate = state_->replicas[slot]->first_token(uncached_tokens, ttft, now, state_->fleet_tokens_per_s);
-  if (rate) state_->observed(*rate);
+  state_->replicas[slot]->first_token(uncached_tokens, ttft, now, state_->fleet);
   state_->refresh(slot, now);
 }
 
@@ -356,7 +349,7 @@ void EndpointPicker::pinged(std::uint32_t slot, std::span<const std::uint64_t> k
 EndpointPicker::Load EndpointPicker::load(std::uint32_t slot, core::Instant now) const {
   Load load;
   if (!state_->knows(slot)) return load;
-  state_->replicas[slot]->describe(state_->options, state_->fleet_tokens_per_s, now, load);
+  state_->replicas[slot]->describe(state_->options, state_->fleet, now, load);
   load.keys = state_->held.keys(slot);
   load.by_events = state_->held.by_events(slot);
   return load;

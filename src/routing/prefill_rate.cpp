@@ -1,60 +1,88 @@
 #include "routing/prefill_rate.h"
 
 #include <algorithm>
-#include <cmath>
+#include <limits>
 
 namespace penstock::routing {
 namespace {
 
 constexpr double kGain = 0.1;  // Weight of a sample.
-// Samples of fewer tokens have less weight: the fixed time of an iteration makes short prompts look slow, and replicas
-// with short prompts would look slower than others.
+// Samples of fewer tokens have less weight, because the time of an iteration is most of theirs.
 constexpr double kFullTokens = 4096.0;
 constexpr double kFirstGain = 0.5;  // Weight of the first sample.
-// A sample counts as at most this much faster or slower than the current estimate.
+// A sample counts as at most this much faster or slower than expected.
 constexpr double kOddFactor = 4.0;
+constexpr double kLongerGain = 0.02, kShorterGain = 0.3;  // Weights of a sample of the constant.
+constexpr double kConstantSamples = 50.0;  // Samples of a replica's constant that count as much as the fleet's.
+
+// Weight of a sample after `samples` earlier ones.
+double gain_after(double samples, double weight) { return std::max(kGain * weight, kFirstGain / (1.0 + samples)); }
+
+double clamped(double log_rate) {
+  return std::clamp(log_rate, std::log(PrefillRate::kLowest), std::log(PrefillRate::kHighest));
+}
 
 }  // namespace
 
+void PromptlessTime::observe(double sample_ms, std::optional<double> first_ms) {
+  const double before_ms = ms_ ? *ms_ : first_ms.value_or(sample_ms);
+  ms_ = before_ms + (sample_ms > before_ms ? kLongerGain : kShorterGain) * (sample_ms - before_ms);
+  if (samples_ < std::numeric_limits<std::uint32_t>::max()) ++samples_;
+}
+
+FleetSpeed::Size& FleetSpeed::size_of(double tokens) {
+  const double doublings = std::log2(std::max(tokens / PrefillRate::kEnoughTokens, 1.0));
+  return sizes_[std::min(sizes_.size() - 1, static_cast<std::size_t>(doublings))];
+}
+
 double PrefillRate::faded(core::Instant now) const {
-  if (samples_ == 0) return 1.0;
+  if (samples_ <= 0.0) return 1.0;
   return std::clamp(core::to_seconds(now - learned_ - kKept) / core::to_seconds(kFades), 0.0, 1.0);
 }
 
 core::Instant PrefillRate::changes_after(core::Instant now) const {
-  if (samples_ > 0 && now < learned_ + kKept) return learned_ + kKept;
+  if (samples_ > 0.0 && now < learned_ + kKept) return learned_ + kKept;
   return now + std::chrono::seconds{2};
 }
 
-double PrefillRate::tokens_per_s(core::Instant now, double fleet_tokens_per_s) const {
-  const double lost = faded(now);
-  if (lost >= 1.0) return fleet_tokens_per_s;
-  if (lost <= 0.0) return std::exp(log_rate_);
-  return std::exp(log_rate_ + lost * (std::log(fleet_tokens_per_s) - log_rate_));
+double PrefillRate::log_factor(core::Instant now) const { return (1.0 - faded(now)) * log_factor_; }
+
+double PrefillRate::tokens_per_s(core::Instant now, const FleetSpeed& fleet) const {
+  return std::exp(clamped(fleet.log_rate_ + log_factor(now)));
 }
 
-bool PrefillRate::observe(double tokens_ahead, double own_tokens, core::Duration ttft, core::Instant now,
-                          double fleet_tokens_per_s) {
+double PrefillRate::constant_ms(const FleetSpeed& fleet) const {
+  const double samples = promptless_.samples();
+  return std::lerp(fleet.promptless_ms(), promptless_.ms().value_or(0.0), samples / (samples + kConstantSamples));
+}
+
+void PrefillRate::observe(double tokens_ahead, double own_tokens, core::Duration ttft, core::Instant now,
+                          FleetSpeed& fleet) {
+  if (ttft <= core::Duration{}) return;  // It was answered before it was sent here.
   const double tokens = tokens_ahead + own_tokens;
   const double ttft_ms = core::to_milliseconds(ttft);
-  const double known = tokens_per_s(now, fleet_tokens_per_s);
+  const double known = tokens_per_s(now, fleet);
   if (tokens <= kFewTokens) {
     const double rest_ms = std::clamp(ttft_ms - tokens / known * 1e3, 0.0, kConstantMsMax);
-    // Queues of other clients only lengthen the constant, so short samples are closer to the true value and weigh more.
-    constant_ms_ += (rest_ms > constant_ms_ ? 0.02 : 0.3) * (rest_ms - constant_ms_);
-    return false;
+    promptless_.observe(rest_ms, fleet.promptless_.ms());
+    fleet.promptless_.observe(rest_ms);
+    return;
   }
-  if (own_tokens < kEnoughTokens) return false;
-  const double work_ms = ttft_ms - constant_ms_;
-  if (work_ms <= 0.0) return false;
-  const double sample =
-      std::clamp(std::clamp(tokens / work_ms * 1e3, known / kOddFactor, known * kOddFactor), kLowest, kHighest);
-  const double gain =
-      std::max(kGain * std::min(1.0, tokens / kFullTokens), kFirstGain * std::max(faded(now), 1.0 / (1.0 + samples_)));
-  log_rate_ = std::log(known) + gain * (std::log(sample) - std::log(known));
+  const double work_ms = ttft_ms - constant_ms(fleet);
+  if (own_tokens < kEnoughTokens || work_ms <= 0.0) return;
+  FleetSpeed::Size& size = fleet.size_of(tokens);
+  const double expected = size.samples == 0 ? std::log(known) : size.log_rate + log_factor(now);
+  const double odd = std::log(kOddFactor);
+  const double sample = clamped(std::clamp(std::log(tokens / work_ms * 1e3), expected - odd, expected + odd));
+  if (size.samples == 0) size.log_rate = sample;
+  const double weight = std::min(1.0, tokens / kFullTokens);
+  const double gain = weight * std::max(kGain, kFirstGain * std::max(faded(now), 1.0 / (1.0 + samples_)));
+  log_factor_ = log_factor(now) + gain * (sample - size.log_rate - log_factor(now));
   learned_ = now;
-  if (samples_ < 1000) ++samples_;
-  return true;
+  samples_ = std::min(1000.0, samples_ + weight);
+  size.log_rate += gain_after(size.samples, weight) * (sample - size.log_rate);
+  fleet.log_rate_ += gain_after(fleet.samples_, weight) * (sample - fleet.log_rate_);
+  for (std::uint32_t* samples : {&size.samples, &fleet.samples_}) *samples = std::min(1000U, *samples + 1);
 }
 
 }  // namespace penstock::routing

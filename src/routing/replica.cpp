@@ -69,8 +69,7 @@ std::optional<Replica::Unanswered> Replica::take_unanswered(std::uint32_t uncach
   return taken;
 }
 
-std::optional<double> Replica::first_token(std::uint32_t uncached_tokens, core::Duration ttft, core::Instant now,
-                                           double fleet_tokens_per_s) {
+void Replica::first_token(std::uint32_t uncached_tokens, core::Duration ttft, core::Instant now, FleetSpeed& fleet) {
   PENSTOCK_ASSERT(unanswered_requests_ > 0 && prefill_tokens_ >= uncached_tokens,
                   "a first token answers what was sent");
   --unanswered_requests_;
@@ -78,11 +77,10 @@ std::optional<double> Replica::first_token(std::uint32_t uncached_tokens, core::
   working_since_ = now;
   young_sequences_.add(1.0, now);
   const std::optional<Unanswered> sent = take_unanswered(uncached_tokens, now - ttft);
-  if (!sent) return std::nullopt;
+  if (!sent) return;
   // The caller may count from an earlier attempt or from the arrival of the request.
   const core::Duration waited = std::min(ttft, now - sent->at);
-  if (!rate_.observe(sent->tokens_ahead, uncached_tokens, waited, now, fleet_tokens_per_s)) return std::nullopt;
-  return rate_.tokens_per_s(now, fleet_tokens_per_s);
+  rate_.observe(sent->tokens_ahead, uncached_tokens, waited, now, fleet);
 }
 
 void Replica::assume_first_token(std::uint32_t uncached_tokens, core::Instant sent_at, core::Instant now) {
@@ -140,12 +138,12 @@ double Replica::slow_start(const EndpointPickerOptions& options, core::Instant n
   return 1.0 + (kNewFactor - 1.0) * (1.0 - std::max(age_s, 0.0) / whole_s);
 }
 
-PriceTerms Replica::terms(const EndpointPickerOptions& options, double fleet_tokens_per_s, const CacheTerms& cache,
+PriceTerms Replica::terms(const EndpointPickerOptions& options, const FleetSpeed& fleet, const CacheTerms& cache,
                           core::Duration stagger, core::Instant now) const {
   PriceTerms terms;
   if (!eligible_) return terms;
   const bool has_report = has_recent_report(options, now);
-  terms.ms_per_token = 1e3 / rate_.tokens_per_s(now, fleet_tokens_per_s);
+  terms.ms_per_token = 1e3 / rate_.tokens_per_s(now, fleet);
   terms.queue_ms =
       (static_cast<double>(prefill_tokens_) + (has_report ? others_prefill_tokens_ : 0.0)) * terms.ms_per_token;
   terms.since = working_since_;
@@ -158,7 +156,7 @@ PriceTerms Replica::terms(const EndpointPickerOptions& options, double fleet_tok
       (kv_usage(options, cache.capacity_tokens, now) - options.kv_soft) / std::max(1.0 - options.kv_soft, 0.01), 0.0,
       kKvPressureMax);
   const bool busy = now < busy_until_ || expected_kv_usage(options, now).value_or(0.0) >= options.kv_full;
-  terms.fixed_ms = rate_.constant_ms() + kFullKvMs * pressure * pressure + (busy ? kBusyMs : 0.0);
+  terms.fixed_ms = rate_.constant_ms(fleet) + kFullKvMs * pressure * pressure + (busy ? kBusyMs : 0.0);
   terms.factor = slow_start(options, now) / weight_;
   const double factored_ms = terms.factor * terms.ms_per_token;
   terms.token_price = factored_ms * (1.0 + delayed);
@@ -177,13 +175,13 @@ PriceTerms Replica::terms(const EndpointPickerOptions& options, double fleet_tok
   return terms;
 }
 
-void Replica::describe(const EndpointPickerOptions& options, double fleet_tokens_per_s, core::Instant now,
+void Replica::describe(const EndpointPickerOptions& options, const FleetSpeed& fleet, core::Instant now,
                        EndpointPicker::Load& load) const {
   load.eligible = eligible_;
   load.open_requests = open_requests_;
   load.prefill_tokens = prefill_tokens_;
   load.context_tokens = context_tokens_;
-  load.prefill_tokens_per_s = rate_.tokens_per_s(now, fleet_tokens_per_s);
+  load.prefill_tokens_per_s = rate_.tokens_per_s(now, fleet);
   if (!has_recent_report(options, now)) return;
   load.kv_usage = report_->kv_usage;
   load.kv_usage_expected = expected_kv_usage(options, now);

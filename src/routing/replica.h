@@ -70,16 +70,14 @@ class Replica {
   void report_load(const ReportedLoad& report);
 
   void dispatched(const PickRequest& request, const Selection& selection, double tokens_ahead, core::Instant now);
-  // Returns the updated rate in tokens per second, if the sample updated it.
-  std::optional<double> first_token(std::uint32_t uncached_tokens, core::Duration ttft, core::Instant now,
-                                    double fleet_tokens_per_s);
+  void first_token(std::uint32_t uncached_tokens, core::Duration ttft, core::Instant now, FleetSpeed& fleet);
   void assume_first_token(std::uint32_t uncached_tokens, core::Instant sent_at, core::Instant now);
   void finished(std::uint32_t uncached_tokens, std::uint32_t input_tokens, std::uint32_t output_tokens, bool answered);
 
   // `stagger` spreads the times at which many replicas are recomputed.
-  [[nodiscard]] PriceTerms terms(const EndpointPickerOptions& options, double fleet_tokens_per_s,
+  [[nodiscard]] PriceTerms terms(const EndpointPickerOptions& options, const FleetSpeed& fleet,
                                  const CacheTerms& cache, core::Duration stagger, core::Instant now) const;
-  void describe(const EndpointPickerOptions& options, double fleet_tokens_per_s, core::Instant now,
+  void describe(const EndpointPickerOptions& options, const FleetSpeed& fleet, core::Instant now,
                 EndpointPicker::Load& load) const;
 
  private:

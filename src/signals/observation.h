@@ -162,6 +162,8 @@ struct RecentRequest {
   // `deferred_ms`, the latencies above begin with the end of that wait.
   core::Duration completion_window{};
   float deferred_ms = 0.0F;
+  // What the gateway expected of its answer when it came, which decides about its replica; 0: unknown.
+  std::uint32_t expected_output_tokens = 0;
 };
 
 struct Observation {

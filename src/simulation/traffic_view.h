@@ -28,8 +28,9 @@ class TrafficView {
   // The dispatcher has received it: it belongs to a pool, and has arrived if it is work.
   void received(std::uint32_t request, const dispatch::ArrivalResult& result);
   // The life of a request. The first call makes it visible; calls for a request that is not do nothing.
-  // `completion_window`: for how long it may wait for spare capacity; 0: it does not.
-  void arrived(std::uint32_t request, core::Duration completion_window = {});
+  // `expected_output_tokens`: what the dispatcher expects of its answer. `completion_window`: for how long it may wait
+  // for spare capacity; 0: it does not.
+  void arrived(std::uint32_t request, std::uint32_t expected_output_tokens, core::Duration completion_window = {});
   // A request that waited at the gateway goes to a replica. If it was deferred, its latencies begin at `from`, and the
   // result is false.
   bool granted(std::uint32_t request, core::Instant from);

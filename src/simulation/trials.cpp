@@ -28,6 +28,7 @@ RunOptions trial_options(RunOptions options) {
   dispatch::DispatchOptions made = dispatch::unlimited_options();
   made.pressure = given.pressure;
   made.picker = given.picker;
+  made.picker.slow_start = {};  // No replica is new.
   made.interactive.queue_time = given.interactive.queue_time;
   made.interactive.overload = given.interactive.overload;
   made.interactive.degrade = given.interactive.degrade;
@@ -70,6 +71,7 @@ class Trials final : public planner::FleetTrials {
     for (const auto& recent : traffic.requests) {
       add(std::max(start, recent.arrival) + cached_for - start, recent.input_tokens, recent.output_tokens,
           recent.block_ids, recent.target, recent.pool);
+      workload_.requests.back().expected_output_tokens = recent.expected_output_tokens;
       // Without an objective for its end, it is judged as if it were streamed: its replica needs the same capacity.
       const signals::SloTarget& target =
           recent.target == 0 ? options_.slo : options_.slo_segments[recent.target - 1U].target;
@@ -184,6 +186,7 @@ class Trials final : public planner::FleetTrials {
       std::span<const std::uint32_t> block_ids = running.block_ids;
       for (share += traffic.running_factor; share >= 1.0; share -= 1.0) {
         add({}, running.context_tokens, running.output_tokens + 1, block_ids, running.target, running.pool);
+        workload_.requests.back().expected_output_tokens = running.expected_output_tokens;
         block_ids = {};  // Another copy has a prompt of its own.
       }
     }

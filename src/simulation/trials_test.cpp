@@ -288,6 +288,51 @@ TEST(Trials, WaitForFullEnginesAsTheGatewayDoes) {
   EXPECT_NEAR(attainment(*trials, 3), real, 0.01);
 }
 
+// The gateway knows the tenants, whose answers are short or long, and its router gives each the replica that suits it.
+// Of the tenants, a trial knows what the gateway expected of their answers.
+TEST(Trials, UseWhatTheGatewayExpectedOfAnswers) {
+  RunOptions run_options = tight();
+  run_options.router = routing::Strategy::kLive;
+  run_options.slo.itl = std::chrono::milliseconds{16};
+  run_options.pools[0].engine.max_sequences = 256;
+  run_options.pools[0].engine.kv_blocks = 16'000;
+  struct Kind {
+    std::uint32_t input_tokens, output_tokens, share;
+  };
+  constexpr std::array<Kind, 3> kKinds{{{300, 3, 60}, {100, 600, 20}, {4000, 30, 20}}};
+  core::RandomStream random{3};
+  std::vector<RecentRequest> requests;
+  workload::Workload whole;
+  whole.block_tokens = 16;
+  whole.tenants = {"brief", "chat", "documents"};
+  for (double at = 100.0; requests.size() < 4000; at += random.exponential(1.0 / 25.0)) {
+    std::uint64_t drawn = random.below(100);
+    std::uint32_t tenant = 0;
+    for (; drawn >= kKinds[tenant].share; ++tenant) drawn -= kKinds[tenant].share;
+    requests.push_back({at_s(at), kKinds[tenant].input_tokens, kKinds[tenant].output_tokens, 50.0F, 10.0F, {}});
+    workload::Request shape;
+    shape.arrival = at_s(at);
+    shape.input_tokens = kKinds[tenant].input_tokens;
+    shape.output_tokens = kKinds[tenant].output_tokens;
+    shape.tenant = tenant;
+    whole.requests.push_back(shape);
+  }
+  RunOptions world = run_options;
+  world.pools[0].replicas = world.pools[0].min_replicas = world.pools[0].max_replicas = 3;
+  world.judged_from = at_s(130.0);
+  auto still = planner::make_policy("static", {});
+  const double real = run(whole, **still, world)->slo_attainment;
+  const auto trials = make_trials(run_options);
+  const auto tried = [&] {
+    trials->load({requests, 1.0, at_s(130.0)});
+    return attainment(*trials, 3);
+  };
+  const double without = tried();
+  for (RecentRequest& request : requests) request.expected_output_tokens = request.output_tokens;
+  EXPECT_NEAR(tried(), real, 0.002);
+  EXPECT_LT(without, real - 0.005);
+}
+
 TEST(Trials, UseTheLearnedLimitsOfTheEngines) {
   const auto trials = make_trials(tight());
   const auto requests = evenly(400, 30.0);

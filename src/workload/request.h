@@ -28,6 +28,7 @@ struct Request {
   bool streamed = true;      // Otherwise its answer comes whole: there is no first token to be seen.
   // Tokens that a gateway reserved in its budgets, as recorded; 0: unknown.
   std::uint32_t reserved_tokens = 0;
+  std::uint32_t expected_output_tokens = 0;  // What a gateway expected of the answer; 0: unknown.
 };
 
 // A request that arrives some time after the end of another one, as the turns of a session do. With several waits it

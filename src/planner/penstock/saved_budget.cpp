@@ -5,7 +5,7 @@
 namespace penstock::planner {
 namespace {
 
-constexpr double kSpent = 2.0;  // Multiple by which a budget that is not used at all raises the misses.
+constexpr double kSpent = 3.0;  // Multiple by which a budget that is not used at all raises the misses.
 
 }  // namespace
 

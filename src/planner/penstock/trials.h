@@ -19,6 +19,7 @@ struct RunningRequest {
   std::uint32_t output_tokens = 0;   // That are left.
   std::span<const std::uint32_t> block_ids;
   std::uint8_t target = 0, pool = 0;  // As in RecentRequest.
+  std::uint32_t expected_output_tokens = 0;
 };
 
 struct TrialTraffic {
