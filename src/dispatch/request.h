@@ -47,15 +47,15 @@ struct RequestInfo {
   // an answer that is known, budgets reserve the most that max_tokens allows.
   std::uint32_t known_output_tokens = 0, recorded_reservation = 0;
   std::uint32_t expected_output_tokens = 0;  // What a gateway expected of its answer; 0: it is estimated.
-  bool writes_max_tokens = false;  // The request must go to the replica with max_tokens written into it.
-  bool max_tokens_capped = false;  // A cap of the dispatcher's options has lowered max_tokens.
-  bool stream = false;             // The caller observes the first token and reports it.
-  bool splits = true;              // A prefill and a decode replica may share the request.
-  bool cuts_prompt = false;        // The engine may leave out a part of the text, for example tools.
-  bool hides_output = false;       // The answer may have tokens that its text does not show.
-  bool hides_reasoning = false;    // The answer leaves reasoning out.
-  bool repeats_prompt = false;     // The answer begins with the prompt.
-  bool extends_prompt = false;     // The prompt may have as many further tokens as its context.
+  bool writes_max_tokens = false;            // The request must go to the replica with max_tokens written into it.
+  bool max_tokens_capped = false;            // A cap of the dispatcher's options has lowered max_tokens.
+  bool stream = false;                       // The caller observes the first token and reports it.
+  bool splits = true;                        // A prefill and a decode replica may share the request.
+  bool cuts_prompt = false;                  // The engine may leave out a part of the text, for example tools.
+  bool hides_output = false;                 // The answer may have tokens that its text does not show.
+  bool hides_reasoning = false;              // The answer leaves reasoning out.
+  bool repeats_prompt = false;               // The answer begins with the prompt.
+  bool extends_prompt = false;               // The prompt may have as many further tokens as its context.
   std::span<const std::uint64_t> keys;
   std::uint32_t unshared_keys = 0;    // Number of further keys, if the caller knows that no other prompt has them.
   std::uint64_t affinity = 0;         // Hash of its session; 0 if it has none.

@@ -21,12 +21,12 @@ struct TrafficEvent {
   core::Instant at;
   // Of an arrival:
   std::string model, traffic_class, tenant;
-  std::string_view route;            // the path, in memory that outlives the log
-  std::uint32_t input_tokens = 0;    // estimated, or given by the client
-  std::vector<std::uint64_t> keys;   // Keys of its prefix blocks, at most kKeysMax.
-  bool streamed = true;              // False: it has no first token, only an end.
+  std::string_view route;                    // the path, in memory that outlives the log
+  std::uint32_t input_tokens = 0;            // estimated, or given by the client
+  std::vector<std::uint64_t> keys;           // Keys of its prefix blocks, at most kKeysMax.
+  bool streamed = true;                      // False: it has no first token, only an end.
   std::uint32_t expected_output_tokens = 0;  // Estimated.
-  double completion_window_s = 0.0;  // For which it may wait for spare capacity; 0: it is not deferred.
+  double completion_window_s = 0.0;          // For which it may wait for spare capacity; 0: it is not deferred.
   // Of a first token: `admission_ms` is the part of `ttft_ms` until the request was admitted. Before both, limits of
   // its tenant or class held it up for `own_limit_ms`, or it waited for spare capacity.
   double admission_ms = 0.0, ttft_ms = 0.0, own_limit_ms = 0.0;

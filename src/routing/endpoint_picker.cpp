@@ -80,8 +80,7 @@ void EndpointPicker::State::refresh(std::uint32_t slot, core::Instant now) {
   const std::uint32_t capacity = held.capacity(slot), keys = std::min(held.keys(slot), capacity);
   CacheTerms cache{1.0 * capacity * key_tokens, 1.0 * (capacity - keys) * key_tokens};
   if (const auto oldest = held.oldest_use(slot, now)) cache.used_again = reuse.probability(now - *oldest);
-  terms[slot] =
-      replicas[slot]->terms(options, fleet, cache, std::chrono::milliseconds{slot % 64 * 8}, now);
+  terms[slot] = replicas[slot]->terms(options, fleet, cache, std::chrono::milliseconds{slot % 64 * 8}, now);
 }
 
 std::uint32_t EndpointPicker::State::uncached_tokens(std::uint32_t slot, const PickRequest& request) const {

@@ -15,24 +15,27 @@ constexpr double kOddFactor = 4.0;
 constexpr double kLongerGain = 0.02, kShorterGain = 0.3;  // Weights of a sample of the constant.
 constexpr double kConstantSamples = 50.0;  // Samples of a replica's constant that count as much as the fleet's.
 
-// Weight of a sample after `samples` earlier ones.
-double gain_after(double samples, double weight) { return std::max(kGain * weight, kFirstGain / (1.0 + samples)); }
+const double kLogLowest = std::log(PrefillRate::kLowest), kLogHighest = std::log(PrefillRate::kHighest);
+const double kLogOdd = std::log(kOddFactor);
 
-double clamped(double log_rate) {
-  return std::clamp(log_rate, std::log(PrefillRate::kLowest), std::log(PrefillRate::kHighest));
-}
+double clamped(double log_rate) { return std::clamp(log_rate, kLogLowest, kLogHighest); }
 
 }  // namespace
 
-void PromptlessTime::observe(double sample_ms, std::optional<double> first_ms) {
+void TtftConstant::observe(double sample_ms, std::optional<double> first_ms) {
   const double before_ms = ms_ ? *ms_ : first_ms.value_or(sample_ms);
   ms_ = before_ms + (sample_ms > before_ms ? kLongerGain : kShorterGain) * (sample_ms - before_ms);
   if (samples_ < std::numeric_limits<std::uint32_t>::max()) ++samples_;
 }
 
-FleetSpeed::Size& FleetSpeed::size_of(double tokens) {
+void FleetSpeed::Mean::observe(double log_sample, double weight) {
+  log_rate += std::max(kGain * weight, kFirstGain / (1.0 + samples)) * (log_sample - log_rate);
+  samples = std::min(1000U, samples + 1);
+}
+
+FleetSpeed::Mean& FleetSpeed::of_size(double tokens) {
   const double doublings = std::log2(std::max(tokens / PrefillRate::kEnoughTokens, 1.0));
-  return sizes_[std::min(sizes_.size() - 1, static_cast<std::size_t>(doublings))];
+  return by_size_[std::min(by_size_.size() - 1, static_cast<std::size_t>(doublings))];
 }
 
 double PrefillRate::faded(core::Instant now) const {
@@ -48,12 +51,12 @@ core::Instant PrefillRate::changes_after(core::Instant now) const {
 double PrefillRate::log_factor(core::Instant now) const { return (1.0 - faded(now)) * log_factor_; }
 
 double PrefillRate::tokens_per_s(core::Instant now, const FleetSpeed& fleet) const {
-  return std::exp(clamped(fleet.log_rate_ + log_factor(now)));
+  return std::exp(clamped(fleet.all_.log_rate + log_factor(now)));
 }
 
 double PrefillRate::constant_ms(const FleetSpeed& fleet) const {
-  const double samples = promptless_.samples();
-  return std::lerp(fleet.promptless_ms(), promptless_.ms().value_or(0.0), samples / (samples + kConstantSamples));
+  const double samples = constant_.samples();
+  return std::lerp(fleet.constant_ms(), constant_.ms().value_or(0.0), samples / (samples + kConstantSamples));
 }
 
 void PrefillRate::observe(double tokens_ahead, double own_tokens, core::Duration ttft, core::Instant now,
@@ -64,25 +67,23 @@ void PrefillRate::observe(double tokens_ahead, double own_tokens, core::Duration
   const double known = tokens_per_s(now, fleet);
   if (tokens <= kFewTokens) {
     const double rest_ms = std::clamp(ttft_ms - tokens / known * 1e3, 0.0, kConstantMsMax);
-    promptless_.observe(rest_ms, fleet.promptless_.ms());
-    fleet.promptless_.observe(rest_ms);
+    constant_.observe(rest_ms, fleet.constant_.ms());
+    fleet.constant_.observe(rest_ms);
     return;
   }
   const double work_ms = ttft_ms - constant_ms(fleet);
   if (own_tokens < kEnoughTokens || work_ms <= 0.0) return;
-  FleetSpeed::Size& size = fleet.size_of(tokens);
+  FleetSpeed::Mean& size = fleet.of_size(tokens);
   const double expected = size.samples == 0 ? std::log(known) : size.log_rate + log_factor(now);
-  const double odd = std::log(kOddFactor);
-  const double sample = clamped(std::clamp(std::log(tokens / work_ms * 1e3), expected - odd, expected + odd));
+  const double sample = clamped(std::clamp(std::log(tokens / work_ms * 1e3), expected - kLogOdd, expected + kLogOdd));
   if (size.samples == 0) size.log_rate = sample;
   const double weight = std::min(1.0, tokens / kFullTokens);
   const double gain = weight * std::max(kGain, kFirstGain * std::max(faded(now), 1.0 / (1.0 + samples_)));
   log_factor_ = log_factor(now) + gain * (sample - size.log_rate - log_factor(now));
   learned_ = now;
   samples_ = std::min(1000.0, samples_ + weight);
-  size.log_rate += gain_after(size.samples, weight) * (sample - size.log_rate);
-  fleet.log_rate_ += gain_after(fleet.samples_, weight) * (sample - fleet.log_rate_);
-  for (std::uint32_t* samples : {&size.samples, &fleet.samples_}) *samples = std::min(1000U, *samples + 1);
+  size.observe(sample, weight);
+  fleet.all_.observe(sample, weight);
 }
 
 }  // namespace penstock::routing

@@ -11,9 +11,9 @@
 
 namespace penstock::routing {
 
-// The part of a time to first token that does not depend on the prompt. Queues of other clients only lengthen it, so
+// The part of a TTFT that does not depend on the prompt, in milliseconds. Queues of other clients only lengthen it, so
 // that short samples are closer to the true value and weigh more.
-class PromptlessTime {
+class TtftConstant {
  public:
   // Without an earlier value, the first sample is averaged with `first_ms`, or taken as it is.
   void observe(double sample_ms, std::optional<double> first_ms = {});
@@ -29,24 +29,24 @@ class PromptlessTime {
 class FleetSpeed {
  public:
   // A rate to begin with, in tokens per second.
-  explicit FleetSpeed(double tokens_per_s) : log_rate_(std::log(tokens_per_s)) {}
+  explicit FleetSpeed(double tokens_per_s) : all_{std::log(tokens_per_s)} {}
 
-  [[nodiscard]] double tokens_per_s() const { return std::exp(log_rate_); }
-  [[nodiscard]] double promptless_ms() const { return promptless_.ms().value_or(0.0); }
+  [[nodiscard]] double tokens_per_s() const { return std::exp(all_.log_rate); }
+  [[nodiscard]] double constant_ms() const { return constant_.ms().value_or(0.0); }
 
  private:
   friend class PrefillRate;
-  // Mean of the logarithms of the rates that samples of prompts of one size show.
-  struct Size {
+  // Mean of the logarithms of the rates that samples show.
+  struct Mean {
     double log_rate = 0.0;
     std::uint32_t samples = 0;
+    void observe(double log_sample, double weight);
   };
-  [[nodiscard]] Size& size_of(double tokens);
+  [[nodiscard]] Mean& of_size(double tokens);
 
-  double log_rate_;
-  std::uint32_t samples_ = 0;
-  std::array<Size, 8> sizes_{};  // From 256 tokens on, each twice as large.
-  PromptlessTime promptless_;
+  Mean all_;
+  std::array<Mean, 8> by_size_{};  // Prompts of 256 to 511 tokens, of 512 to 1,023, and so on.
+  TtftConstant constant_;
 };
 
 // Model: TTFT = (tokens ahead + own tokens) / rate + constant. Rates are averaged in logarithms, so that one outlier
@@ -83,7 +83,7 @@ class PrefillRate {
 
   double log_factor_ = 0.0;  // Of the fleet's rate.
   double samples_ = 0.0;     // Sum of their weights.
-  PromptlessTime promptless_;
+  TtftConstant constant_;
   core::Instant learned_{};
 };
 

@@ -75,8 +75,8 @@ class Replica {
   void finished(std::uint32_t uncached_tokens, std::uint32_t input_tokens, std::uint32_t output_tokens, bool answered);
 
   // `stagger` spreads the times at which many replicas are recomputed.
-  [[nodiscard]] PriceTerms terms(const EndpointPickerOptions& options, const FleetSpeed& fleet,
-                                 const CacheTerms& cache, core::Duration stagger, core::Instant now) const;
+  [[nodiscard]] PriceTerms terms(const EndpointPickerOptions& options, const FleetSpeed& fleet, const CacheTerms& cache,
+                                 core::Duration stagger, core::Instant now) const;
   void describe(const EndpointPickerOptions& options, const FleetSpeed& fleet, core::Instant now,
                 EndpointPicker::Load& load) const;
 

@@ -17,9 +17,12 @@ constexpr std::uint32_t kChecksToTrust = 8;  // That find trials too strict, bef
 constexpr double kKeptPerMinute = 0.99;      // Share of the correction that a minute leaves.
 // A check that is older does not explain what burns now.
 constexpr core::Duration kChecked = std::chrono::minutes{5};
-// Part of a replica that a plan may lack: the factor is not known more precisely.
+// Part of a replica that a larger plan may lack: the factor is not known more precisely. A smaller plan lacks nothing:
+// a quarter of two replicas is much, and they would serve more than trials have shown.
 constexpr double kPartOfReplica = 0.25;
 constexpr double kCorrectionRounding = 1e-9;
+
+double part_of_replica(double factor) { return factor > 1.0 ? kPartOfReplica : kCorrectionRounding; }
 
 }  // namespace
 
@@ -56,14 +59,14 @@ bool LoadCorrection::raise(core::Instant now) {
 void LoadCorrection::decay() { factor_ = 1.0 + kKeptPerMinute * (factor_ - 1.0); }
 
 std::uint32_t LoadCorrection::corrected(std::uint32_t replicas) const {
-  const double corrected = std::ceil(replicas * factor_ - kPartOfReplica);
+  const double corrected = std::ceil(replicas * factor_ - part_of_replica(factor_));
   return static_cast<std::uint32_t>(std::max(1.0, corrected));
 }
 
 Fleet LoadCorrection::planned(Fleet fleet) const {
   for (std::uint32_t& replicas : fleet)
     replicas = static_cast<std::uint32_t>(
-        std::max(1.0, std::floor((replicas + kPartOfReplica) / factor_ + kCorrectionRounding)));
+        std::max(1.0, std::floor((replicas + part_of_replica(factor_)) / factor_ + kCorrectionRounding)));
   return fleet;
 }
 

@@ -109,7 +109,17 @@ TEST_F(LoadCorrectionTest, CorrectsAPlanByWholeReplicas) {
   EXPECT_EQ(correction.corrected(1), 2U);
   checks(200, 1.9, 0.5);
   EXPECT_EQ(correction.corrected(1), 1U);
-  EXPECT_EQ(correction.corrected(8), 4U);
+  EXPECT_EQ(correction.corrected(8), 5U);
+}
+
+// Three replicas that serve what 2.2 need do not become two.
+TEST_F(LoadCorrectionTest, ASmallerPlanLacksNoPartOfAReplica) {
+  while (correction.factor() > 0.74) checks(1, 1.9, 0.4);
+  ASSERT_GT(correction.factor(), 0.67);
+  EXPECT_EQ(correction.corrected(1), 1U);
+  EXPECT_EQ(correction.corrected(2), 2U);
+  EXPECT_EQ(correction.corrected(3), 3U);
+  EXPECT_EQ(correction.corrected(4), 3U);
 }
 
 // A fleet that a correction has enlarged is no reason to plan for more.

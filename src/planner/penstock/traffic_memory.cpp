@@ -218,9 +218,8 @@ void TrafficMemory::collect(core::Instant from, core::Instant to, core::Duration
     const std::uint32_t generated = lengths_->generated(request, from), output = lengths_->length(request, now_);
     if (generated == 0 && request.arrival >= from - waiting_most) add(request, request.arrival);
     if (generated > 0 && generated < output)
-      running_.push_back(
-          {request.input_tokens + generated, output - generated, request.block_ids, request.target, request.pool,
-           request.expected_output_tokens});
+      running_.push_back({request.input_tokens + generated, output - generated, request.block_ids, request.target,
+                          request.pool, request.expected_output_tokens});
   }
   for (const signals::RecentRequest& request : between(from, to + tail)) add(request, request.arrival);
   // There is no later traffic yet, so the latest is repeated.
