@@ -396,29 +396,23 @@ TEST_F(DispatcherTest, ADrainingReplicaIsForgottenOnlyAfterItsLastRequest) {
 TEST_F(DispatcherTest, TheTrafficLogHasTheEventsOfARequest) {
   open();
   dispatcher->set_replicas({replica_named("r1")}, kNow);
-  const ArrivalResult answer = arrive(info_of(4000));
+  EXPECT_EQ(arrive(info_of(4000)).expected_output_tokens, 256U);
+  const std::uint64_t before = dispatcher->traffic(0, 100).events.size();
+  RequestInfo info = info_of(4000);
+  info.expected_output_tokens = 7;
+  const ArrivalResult answer = arrive(info);
+  EXPECT_EQ(answer.expected_output_tokens, 7U);
   dispatcher->answered(answer.ticket, kNow + 1s);
   dispatcher->ended(answer.ticket, completed(1000, 0, 11, kNow + 2s), kNow + 2s);
-  const TrafficLog::Page page = dispatcher->traffic(0, 100);
+  const TrafficLog::Page page = dispatcher->traffic(before, 100);
   ASSERT_EQ(page.events.size(), 3U);
   EXPECT_EQ(page.events[0].kind, TrafficEvent::Kind::kArrival);
+  EXPECT_EQ(page.events[0].expected_output_tokens, 7U);
   EXPECT_EQ(page.events[1].kind, TrafficEvent::Kind::kFirstToken);
   EXPECT_DOUBLE_EQ(page.events[1].ttft_ms, 1000.0);
   EXPECT_EQ(page.events[2].kind, TrafficEvent::Kind::kEnd);
   EXPECT_DOUBLE_EQ(page.events[2].itl_ms, 100.0);
   EXPECT_EQ(page.events[2].request, page.events[0].request);
-}
-
-TEST_F(DispatcherTest, WhatAnotherGatewayExpectedOfAnAnswerReplacesTheEstimate) {
-  open();
-  dispatcher->set_replicas({replica_named("r1")}, kNow);
-  EXPECT_EQ(arrive(info_of(4000)).expected_output_tokens, 256U);
-  RequestInfo info = info_of(4000);
-  info.expected_output_tokens = 7;
-  EXPECT_EQ(arrive(info).expected_output_tokens, 7U);
-  const TrafficLog::Page page = dispatcher->traffic(0, 100);
-  EXPECT_EQ(page.events[0].expected_output_tokens, 256U);
-  EXPECT_EQ(page.events[1].expected_output_tokens, 7U);
 }
 
 TEST_F(DispatcherTest, AnAnswerThatIsNotStreamedDoesNotCountAsPrefillForever) {

@@ -112,7 +112,7 @@ void RequestPath::arrive(std::uint32_t request) {
 void RequestPath::send(std::uint32_t request) {
   const workload::Request& shape = workload_.requests[request];
   if (!fleet_.can_serve(shape)) {
-    view_.arrived(request, 0);
+    view_.arrived(request);
     recorder_.failed(request, timeline_.now, Outcome::kTooLarge);
     return view_.failed(request, view_.entry_pool(request));
   }
@@ -127,7 +127,6 @@ void RequestPath::send(std::uint32_t request) {
     result = dispatcher_.arrive(info, *this, timeline_.now);
   }
   flights_[request].input_tokens = info.prompt_tokens_given;
-  flights_[request].expected_output_tokens = result.expected_output_tokens;
   view_.received(request, result);
   if (result.refusal) return refuse(request);
   flights_[request].ticket = result.ticket;
@@ -160,7 +159,7 @@ void RequestPath::submit(std::uint32_t request, const dispatch::Grant& grant) {
 
 void RequestPath::deliver(dispatch::Ticket ticket, const dispatch::Grant& grant) {
   const std::uint32_t request = waiting_.extract(ticket).mapped();
-  if (!view_.sees(request)) view_.arrived(request, flights_[request].expected_output_tokens);
+  if (!view_.sees(request)) view_.arrived(request);
   const core::Instant arrival = workload_.requests[request].arrival;
   const bool counts = view_.granted(request, grant.due_at.value_or(timeline_.now));
   if (counts && arrival >= options_.judged_from) waits_ms_.add(core::to_milliseconds(timeline_.now - arrival));
@@ -169,7 +168,7 @@ void RequestPath::deliver(dispatch::Ticket ticket, const dispatch::Grant& grant)
 
 void RequestPath::deliver(dispatch::Ticket ticket, const dispatch::Refusal& refusal) {
   const std::uint32_t request = waiting_.extract(ticket).mapped();
-  if (refusal.is_work && !view_.sees(request)) view_.arrived(request, flights_[request].expected_output_tokens);
+  if (refusal.is_work && !view_.sees(request)) view_.arrived(request);
   refuse(request);
 }
 

@@ -89,8 +89,7 @@ class RequestPath final : public dispatch::GrantListener {
     std::uint32_t replica = kNone, transfer = kNone;  // `transfer`: of its KV, while it is in progress.
     std::uint32_t input_tokens = 0;                   // Of the prompt as the gateway sent it.
     std::uint32_t cached_tokens = 0;
-    std::uint32_t output_tokens = 0;           // As the gateway granted them.
-    std::uint32_t expected_output_tokens = 0;  // As the gateway estimated them.
+    std::uint32_t output_tokens = 0;  // As the gateway granted them.
     // `undelivered`: tokens of a prefill replica that the client does not have yet.
     std::uint32_t attempts = 0, undelivered = 0;
   };

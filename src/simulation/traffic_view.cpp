@@ -18,7 +18,10 @@ TrafficView::TrafficView(const workload::Workload& workload, const RunOptions& o
     if (options.pools[i].role != signals::Role::kDecode) entry_pool_ = i;
   }
   if (fleet.has_pool_rules()) own_pools_.assign(workload.requests.size(), static_cast<std::uint8_t>(entry_pool_));
-  if (memory > core::Duration{}) recent_numbers_.resize(workload.requests.size());
+  if (memory > core::Duration{}) {
+    recent_numbers_.resize(workload.requests.size());
+    expected_.resize(workload.requests.size());
+  }
   if (segments) {
     for (Pool& pool : fleet.pools()) pool.meter = signals::RequestMeter{options.slo.ttft};
     passages_.resize(workload.requests.size());
@@ -29,7 +32,8 @@ TrafficView::TrafficView(const workload::Workload& workload, const RunOptions& o
 
 void TrafficView::received(std::uint32_t request, const dispatch::ArrivalResult& result) {
   if (!own_pools_.empty()) own_pools_[request] = static_cast<std::uint8_t>(std::min(result.pool, entry_pool_));
-  if (result.is_work) arrived(request, result.expected_output_tokens, result.completion_window);
+  if (!expected_.empty()) expected_[request] = result.expected_output_tokens;
+  if (result.is_work) arrived(request, result.completion_window);
 }
 
 std::uint32_t TrafficView::count_at(std::uint32_t pool, std::span<const std::uint32_t> requests) const {
@@ -37,8 +41,7 @@ std::uint32_t TrafficView::count_at(std::uint32_t pool, std::span<const std::uin
       requests, [&](std::uint32_t request) { return own_pools_.empty() || own_pools_[request] == pool; }));
 }
 
-void TrafficView::arrived(std::uint32_t request, std::uint32_t expected_output_tokens,
-                          core::Duration completion_window) {
+void TrafficView::arrived(std::uint32_t request, core::Duration completion_window) {
   const workload::Request& shape = workload_.requests[request];
   ++arrivals_;
   visible_[request] = true;
@@ -50,7 +53,7 @@ void TrafficView::arrived(std::uint32_t request, std::uint32_t expected_output_t
   recent_.push_back({timeline_.now, shape.input_tokens, 0, -1.0F, -1.0F, workload_.blocks_of(shape),
                      recorder_.target(request), shape.streamed});
   recent_.back().pool = static_cast<std::uint8_t>(decode_pool_ ? 0 : pool);
-  recent_.back().expected_output_tokens = expected_output_tokens;
+  recent_.back().expected_output_tokens = expected_[request];
   recent_.back().completion_window = completion_window;
   recent_numbers_[request] = static_cast<std::uint32_t>(recent_.size());
 }

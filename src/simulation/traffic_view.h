@@ -28,9 +28,8 @@ class TrafficView {
   // The dispatcher has received it: it belongs to a pool, and has arrived if it is work.
   void received(std::uint32_t request, const dispatch::ArrivalResult& result);
   // The life of a request. The first call makes it visible; calls for a request that is not do nothing.
-  // `expected_output_tokens`: what the dispatcher expects of its answer. `completion_window`: for how long it may wait
-  // for spare capacity; 0: it does not.
-  void arrived(std::uint32_t request, std::uint32_t expected_output_tokens, core::Duration completion_window = {});
+  // `completion_window`: for how long it may wait for spare capacity; 0: it does not.
+  void arrived(std::uint32_t request, core::Duration completion_window = {});
   // A request that waited at the gateway goes to a replica. If it was deferred, its latencies begin at `from`, and the
   // result is false.
   bool granted(std::uint32_t request, core::Instant from);
@@ -82,6 +81,7 @@ class TrafficView {
   std::unordered_map<std::uint32_t, core::Instant> later_;  // Arrivals here that are not those of the workload.
   std::vector<signals::RecentRequest> recent_;
   std::vector<std::uint32_t> recent_numbers_;  // By request, from 1; 0: none. Empty without memory.
+  std::vector<std::uint32_t> expected_;        // Output tokens that the dispatcher expects, likewise; 0: unknown.
   std::size_t recent_from_ = 0;
   std::vector<Passage> passages_;  // By request; empty without segments.
 };
