@@ -64,9 +64,8 @@ void PrefillRate::observe(double tokens_ahead, double own_tokens, core::Duration
   if (ttft <= core::Duration{}) return;  // It was answered before it was sent here.
   const double tokens = tokens_ahead + own_tokens;
   const double ttft_ms = core::to_milliseconds(ttft);
-  const double known = tokens_per_s(now, fleet);
   if (tokens <= kFewTokens) {
-    const double rest_ms = std::clamp(ttft_ms - tokens / known * 1e3, 0.0, kConstantMsMax);
+    const double rest_ms = std::clamp(ttft_ms - tokens / tokens_per_s(now, fleet) * 1e3, 0.0, kConstantMsMax);
     constant_.observe(rest_ms, fleet.constant_.ms());
     fleet.constant_.observe(rest_ms);
     return;
@@ -74,12 +73,13 @@ void PrefillRate::observe(double tokens_ahead, double own_tokens, core::Duration
   const double work_ms = ttft_ms - constant_ms(fleet);
   if (own_tokens < kEnoughTokens || work_ms <= 0.0) return;
   FleetSpeed::Mean& size = fleet.of_size(tokens);
-  const double expected = size.samples == 0 ? std::log(known) : size.log_rate + log_factor(now);
+  const double factor = log_factor(now);
+  const double expected = size.samples == 0 ? std::log(tokens_per_s(now, fleet)) : size.log_rate + factor;
   const double sample = clamped(std::clamp(std::log(tokens / work_ms * 1e3), expected - kLogOdd, expected + kLogOdd));
   if (size.samples == 0) size.log_rate = sample;
   const double weight = std::min(1.0, tokens / kFullTokens);
   const double gain = weight * std::max(kGain, kFirstGain * std::max(faded(now), 1.0 / (1.0 + samples_)));
-  log_factor_ = log_factor(now) + gain * (sample - size.log_rate - log_factor(now));
+  log_factor_ = factor + gain * (sample - size.log_rate - factor);
   learned_ = now;
   samples_ = std::min(1000.0, samples_ + weight);
   size.observe(sample, weight);

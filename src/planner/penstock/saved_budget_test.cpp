@@ -30,7 +30,7 @@ TEST(SavedBudget, GrowsWithTimeWithoutMisses) {
     before = budget.misses();
     // As much as the two hours that stand for the time before.
     if (hours == 1) {
-      EXPECT_NEAR(before, 2.5, 0.1);
+      EXPECT_NEAR(before, 2.5, 0.075);
     }
   }
   EXPECT_NEAR(before, 4.0, 0.01);

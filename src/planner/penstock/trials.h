@@ -18,7 +18,7 @@ struct RunningRequest {
   std::uint32_t context_tokens = 0;  // Of its prompt and its output so far; its KV is computed.
   std::uint32_t output_tokens = 0;   // That are left.
   std::span<const std::uint32_t> block_ids;
-  std::uint8_t target = 0, pool = 0;  // As in RecentRequest.
+  std::uint8_t target = 0, pool = 0;  // As in RecentRequest, and so is the next one.
   std::uint32_t expected_output_tokens = 0;
 };
 
