@@ -42,7 +42,7 @@ struct ActiveRequest {
   bool writes_max_tokens = false, lowered = false;  // `lowered`: max_tokens is below the client's.
   std::uint64_t affinity = 0;
   std::string_view route;  // In memory that outlives the dispatcher.
-  bool stream = false, splits = true;
+  bool stream = false, splits = true, prefilled = false;
   std::uint64_t prompt_tokens_least = 1, prompt_tokens_most = UINT64_MAX;      // What the prompt can have.
   bool hides_output = false, hides_reasoning = false, repeats_prompt = false;  // As in RequestInfo.
   std::vector<std::uint64_t> keys;                                             // Kept until the request is answered.

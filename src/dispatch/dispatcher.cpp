@@ -97,6 +97,7 @@ void describe(ActiveRequest& request, const RequestInfo& info, const admission::
   request.affinity = info.affinity;
   request.stream = info.stream;
   request.splits = info.splits;
+  request.prefilled = info.prefilled;
   request.route = info.route;
   request.received_at = info.received_at;
   request.keys.assign(info.keys.begin(), info.keys.end());

@@ -30,8 +30,9 @@ class OverloadPolicyTest : public ::testing::Test {
     running = arrive(Class::kInteractive);
     ASSERT_TRUE(running.grant);
   }
-  ArrivalResult arrive(Class traffic_class, std::uint32_t tenant = 0) {
+  ArrivalResult arrive(Class traffic_class, std::uint32_t tenant = 0, bool prefilled = false) {
     RequestInfo info = info_of(4000, tenant);
+    info.prefilled = prefilled;
     info.traffic_class = traffic_class;
     info.max_tokens = 1000;
     info.stream = true;
@@ -80,6 +81,14 @@ TEST_F(OverloadPolicyTest, BatchRequestsThatShedLeaveRoomThatOthersUse) {
   options.batch.overload = OverloadAction::kQueue;
   dispatcher->reconfigure(options, kNow);
   EXPECT_TRUE(arrive(Class::kBatch).grant);
+}
+
+TEST_F(OverloadPolicyTest, APromptThatWasComputedBeforeLeavesRoomForAnother) {
+  open(OverloadAction::kQueue);
+  end(running.ticket);
+  EXPECT_TRUE(arrive(Class::kInteractive, 0, true).grant);
+  EXPECT_TRUE(arrive(Class::kInteractive).grant);
+  EXPECT_FALSE(arrive(Class::kInteractive).grant);
 }
 
 TEST_F(OverloadPolicyTest, ASegmentThatDropsIsGivenUpAtTheNextTick) {

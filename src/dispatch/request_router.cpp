@@ -34,12 +34,13 @@ routing::PickRequest RequestRouter::pick_request(const ActiveRequest& request) c
   made.key_tokens = options_.key_tokens;
   made.output_tokens = request.estimate.output_tokens;
   made.without = request.failed_slots;
-  made.decode_only = request.decodes_only;
+  made.decode_only = request.decodes_only || request.prefilled;
   // The endpoint picker chooses decode replicas by their load alone, the routers of peers by the prompt, too.
   if (request.decodes_only && options_.strategy == routing::Strategy::kLive) return made;
   made.keys = request.keys;
   made.unshared_keys = request.unshared_keys;
-  made.input_tokens = request.estimate.prompt_tokens;
+  const bool is_charged = !request.prefilled || options_.strategy != routing::Strategy::kLive;
+  made.input_tokens = is_charged ? request.estimate.prompt_tokens : 0;
   made.affinity = request.affinity;
   if (request.traffic_class == admission::Class::kBatch) made.affinity_tolerance *= 10;
   return made;

@@ -118,6 +118,7 @@ void RequestPath::send(std::uint32_t request) {
   }
   dispatch::RequestInfo info = info_of(shape, gateway_, fleet_, options_, timeline_.now);
   info.model_number = dispatcher_.model_number(gateway_.model);
+  info.prefilled = request < options_.running;
   info.unshared_keys = gateway_.keys_of(workload_, shape, shared_blocks_[request], keys_);
   info.keys = keys_;
   ++totals_.sent;
@@ -271,10 +272,8 @@ void RequestPath::decode(std::uint32_t request) {
 }
 
 void RequestPath::replica_admitted() {
-  std::vector<std::uint32_t> waiting = std::exchange(undecoded_, {});
-  for (const std::uint32_t request : waiting) decode(request);
-  waiting = std::exchange(lost_, {});
-  for (const std::uint32_t request : waiting) try_again(request, Outcome::kReplicaCrashed);
+  for (const std::uint32_t request : std::exchange(undecoded_, {})) decode(request);
+  for (const std::uint32_t request : std::exchange(lost_, {})) try_again(request, Outcome::kReplicaCrashed);
 }
 
 // ---- time limits, and clients that leave ----------------------------------------------------------------------------

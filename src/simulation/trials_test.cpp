@@ -109,6 +109,20 @@ TEST(Trials, RunningRequestsTakeTimeAndKvFromTheStart) {
   EXPECT_EQ(attainment(*trials, 2), empty);
 }
 
+// Their prompts are no work of the last seconds, for which a router would avoid their replicas.
+TEST(Trials, RunningRequestsLeaveRoomForPrompts) {
+  RunOptions run_options = tight();
+  run_options.router = routing::Strategy::kLive;
+  run_options.pools.front().engine.kv_blocks = 10'000;
+  const auto trials = make_trials(run_options);
+  const auto requests = evenly(420, 210.0);
+  const std::vector<planner::RunningRequest> running(2, {20'000, 200, {}, 0});
+  planner::TrialTraffic traffic{requests, 1.0, at_s(100.0), core::kNever, running};
+  traffic.from = at_s(100.0);
+  trials->load(traffic);
+  EXPECT_GT(attainment(*trials, 4), 0.95);
+}
+
 // In a trial of a whole course, the middle is what a trial of the middle alone shows if it begins with what ran.
 // The second turns of 20 sessions, whose prompts of 3,000 tokens take 30 ms each if nothing is cached.
 TEST(Trials, CachesHoldEarlierPrompts) {

@@ -17,6 +17,8 @@ constexpr std::uint64_t kLagMost = 30;        // Minutes.
 constexpr double kMultipleMost = 8.0;         // Larger ones follow minutes without traffic.
 constexpr double kLevelWidth = 0.2;           // Standard deviation of the logarithm of similar levels.
 constexpr double kOfAnyLevel = 0.02;          // Weight of a minute of another level.
+constexpr double kLoadWidth = 0.7;            // Standard deviation of the logarithm of similar loads.
+constexpr double kOfAnyLoad = 0.1;            // Weight of a minute of another load.
 
 // Quantiles of (load of a minute) / (load three minutes earlier) in the ServeGen days m-large 0 and m-mid 1 and in 14 h
 // of DeepSeek-R1, all three pooled.
@@ -42,9 +44,11 @@ double first_multiple(double quantile, double spread) {
 
 double level_of(double base, double usual) { return base > 0.0 && usual > base ? base / usual : 1.0; }
 
-double similarity(double level, double other) {
-  const double distance = std::log(level / other) / kLevelWidth;
-  return kOfAnyLevel + (1.0 - kOfAnyLevel) * std::exp(-0.5 * distance * distance);
+// Of two levels or loads with this ratio; `of_any` without one.
+double similarity(double ratio, double width, double of_any) {
+  if (!(ratio > 0.0) || !std::isfinite(ratio)) return 1.0;
+  const double distance = std::log(ratio) / width;
+  return of_any + (1.0 - of_any) * std::exp(-0.5 * distance * distance);
 }
 
 double middle(std::size_t index) { return (static_cast<double>(index) + 0.5) / Futures::kCount; }
@@ -53,8 +57,8 @@ double middle(std::size_t index) { return (static_cast<double>(index) + 0.5) / F
 
 Futures::Futures(core::Duration lag) : lag_(std::min(kLagMost, minutes_up(lag))) {
   const double spread = std::pow((static_cast<double>(lag_) + 1.0) / (kQuantilesLag + 1.0), kSpreadPower);
-  for (std::size_t i = 0; i < kCount; ++i) first_.push_back({first_multiple(middle(i), spread)});
-  learn(1.0);
+  for (std::size_t i = 0; i < kCount; ++i) first_.push_back(first_multiple(middle(i), spread));
+  learn({});
 }
 
 void Futures::observe(double peak, double base, double usual) {
@@ -64,21 +68,24 @@ void Futures::observe(double peak, double base, double usual) {
   for (const std::uint64_t after : {lag_ + 1, lag_ + 2}) {
     if (bases_.size() < after) continue;
     const Base& then = bases_[bases_.size() - after];
-    if (then.load > 0.0) past_.push_back({std::min(kMultipleMost, peak / then.load), then.level, count_});
+    if (then.load > 0.0) past_.push_back({std::min(kMultipleMost, peak / then.load), then, count_});
   }
   bases_.push_back({base, level});
   if (bases_.size() > lag_ + 2) bases_.pop_front();
   while (!past_.empty() && past_.front().minute + kMinutesMost < count_) past_.pop_front();
-  learn(level);
+  learn({base, level});
 }
 
-void Futures::learn(double level) {
+void Futures::learn(const Base& now) {
   std::vector<std::pair<double, double>> weighted;  // Multiple and weight.
   weighted.reserve(past_.size() + first_.size());
-  for (const Past& past : past_)
-    weighted.emplace_back(past.multiple, 0.5 * similarity(past.level, level) *
-                                             std::exp(-static_cast<double>(count_ - past.minute) / kAgeMinutes));
-  for (const Past& first : first_) weighted.emplace_back(first.multiple, kFirstWeight / kCount);
+  for (const Past& past : past_) {
+    const double age = static_cast<double>(count_ - past.minute) / kAgeMinutes;
+    const double similar = similarity(past.then.level / now.level, kLevelWidth, kOfAnyLevel) *
+                           similarity(past.then.load / now.load, kLoadWidth, kOfAnyLoad);
+    weighted.emplace_back(past.multiple, 0.5 * similar * std::exp(-age));
+  }
+  for (const double first : first_) weighted.emplace_back(first, kFirstWeight / kCount);
   std::sort(weighted.begin(), weighted.end());
   double all = 0.0;
   for (const auto& [multiple, weight] : weighted) all += weight;

@@ -12,8 +12,9 @@
 namespace penstock::planner {
 
 // Every past minute is compared with the two minutes that followed it after the lag. Minutes at a similar level count
-// most: a pause of pulsing traffic is followed by many times its load, and a pulse is not. Until there is a history of
-// its own, multiples that were measured on public traces stand for it.
+// most: a pause of pulsing traffic is followed by many times its load, and a pulse is not. So do minutes of a similar
+// load: few requests vary more than many. Until there is a history of its own, multiples that were measured on public
+// traces stand for it.
 class Futures {
  public:
   static constexpr std::size_t kCount = 16;
@@ -38,17 +39,18 @@ class Futures {
     void archive(core::StateArchive& state) { state.values_of(load, level); }
   };
   struct Past {
-    double multiple = 1.0, level = 1.0;
+    double multiple = 1.0;
+    Base then;
     std::uint64_t minute = 0;
-    void archive(core::StateArchive& state) { state.values_of(multiple, level, minute); }
+    void archive(core::StateArchive& state) { state.values_of(multiple, then, minute); }
   };
-  void learn(double level);
+  void learn(const Base& now);
 
-  std::uint64_t lag_;        // In minutes.
-  std::vector<Past> first_;  // Of public traces.
-  std::deque<Base> bases_;   // Of the last minutes whose futures are not complete.
-  std::deque<Past> past_;    // Oldest first.
-  std::uint64_t count_ = 0;  // Minutes so far.
+  std::uint64_t lag_;          // In minutes.
+  std::vector<double> first_;  // Multiples of public traces.
+  std::deque<Base> bases_;     // Of the last minutes whose futures are not complete.
+  std::deque<Past> past_;      // Oldest first.
+  std::uint64_t count_ = 0;    // Minutes so far.
   std::vector<double> multiples_;
 };
 

@@ -58,17 +58,27 @@ TEST(Futures, AreOneAfterSomeHoursOfFlatLoad) {
   for (const double multiple : after(minutes{2}, 1200, flat)) EXPECT_DOUBLE_EQ(multiple, 1.0);
 }
 
-TEST(Futures, ShowALoadThatDoublesEveryHour) {
-  const std::vector<double> multiples = after(minutes{2}, 1200, [](int minute) { return std::exp2(minute / 60.0); });
+// The load doubles in a day.
+double growing(int minute) { return std::exp2(minute / 1440.0); }
+
+TEST(Futures, ShowALoadThatGrows) {
+  const std::vector<double> multiples = after(minutes{2}, 1200, growing);
   // Loads of the first and the second minute after the lag, relative to that of the request.
-  EXPECT_NEAR(multiples.front(), std::exp2(3.0 / 60.0), 1e-6);
-  EXPECT_NEAR(multiples.back(), std::exp2(4.0 / 60.0), 1e-6);
+  EXPECT_NEAR(multiples.front(), growing(3), 1e-6);
+  EXPECT_NEAR(multiples.back(), growing(4), 1e-6);
 }
 
 TEST(Futures, FollowTheLag) {
-  const auto doubles = [](int minute) { return std::exp2(minute / 60.0); };
-  EXPECT_NEAR(after(minutes{10}, 1200, doubles).back(), std::exp2(12.0 / 60.0), 1e-6);
-  EXPECT_NEAR(after(core::Duration{}, 1200, doubles).front(), std::exp2(1.0 / 60.0), 1e-6);
+  EXPECT_NEAR(after(minutes{10}, 1200, growing).back(), growing(12), 1e-6);
+  EXPECT_NEAR(after(core::Duration{}, 1200, growing).front(), growing(1), 1e-6);
+}
+
+TEST(Futures, WhatFollowedASmallLoadSaysLittleAboutALargeOne) {
+  const auto load_after = [](double flat) {
+    return [flat](int minute) { return minute >= 300 ? flat : minute % 10 == 0 ? 50.0 : 10.0; };
+  };
+  EXPECT_DOUBLE_EQ(after(minutes{2}, 420, load_after(10.0)).back(), 5.0);
+  EXPECT_LT(after(minutes{2}, 420, load_after(1000.0)).back(), 2.0);
 }
 
 TEST(Futures, ShowBurstsAsLargeMultiples) {

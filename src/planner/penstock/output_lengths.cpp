@@ -12,6 +12,7 @@ namespace {
 constexpr std::size_t kReadAtMost = 32'768;    // Requests that one estimate reads at most.
 constexpr std::uint32_t kUnknownOutput = 256;  // Tokens beyond those generated, if no request has completed.
 constexpr double kBeyondLongest = 0.25;        // Share that an output adds when it is longer than all completed ones.
+constexpr std::size_t kSimilarLeast = 200;     // Completed requests; fewer say too little about their lengths.
 constexpr double kMillisecondsMost = 1e8;      // Longer times are errors.
 constexpr double kUsualItlMs = 20.0;           // Until a request has completed.
 constexpr core::Duration kItlOf = std::chrono::minutes{2};  // Age of the ends whose gaps count, if there are any.
@@ -20,6 +21,9 @@ constexpr core::Duration kItlOf = std::chrono::minutes{2};  // Age of the ends w
 constexpr std::uint32_t kExactLengths = 64, kStepsPerDoubling = 32;
 constexpr int kStepBits = 5, kExactBits = 6;
 constexpr std::size_t kLengthBins = kExactLengths + (32 - kExactBits) * kStepsPerDoubling;
+
+bool is_expected(const signals::RecentRequest& request) { return request.expected_output_tokens > 0; }
+int expectation_of(const signals::RecentRequest& request) { return std::bit_width(request.expected_output_tokens); }
 
 bool is_time(float milliseconds) {
   return milliseconds >= 0.0F && static_cast<double>(milliseconds) < kMillisecondsMost;
@@ -41,6 +45,26 @@ std::uint64_t start_of(std::size_t bin) {
 
 }  // namespace
 
+void LengthCurve::count(std::vector<double>& bins, std::uint32_t tokens) {
+  if (bins.empty()) bins.assign(kLengthBins, 0.0);
+  bins[bin_of(tokens)] += 1.0;
+}
+
+void LengthCurve::estimate() {
+  longer_.clear();
+  if (completed_.empty()) return;
+  if (running_.empty()) running_.assign(kLengthBins, 0.0);
+  double at_risk = 0.0;
+  for (std::size_t bin = 0; bin < kLengthBins; ++bin) at_risk += completed_[bin] + running_[bin];
+  double longer = 1.0;
+  for (std::size_t bin = 0; bin < kLengthBins; ++bin) {
+    if (completed_[bin] > 0.0) longer *= 1.0 - completed_[bin] / at_risk;
+    at_risk -= completed_[bin] + running_[bin];
+    completed_count_ += static_cast<std::size_t>(completed_[bin]);
+    longer_.push_back(longer);
+  }
+}
+
 void OutputLengths::observe(std::span<const signals::RecentRequest> requests, core::Instant now) {
   if (observed_at_ == now) return;
   observed_at_ = now;
@@ -49,7 +73,8 @@ void OutputLengths::observe(std::span<const signals::RecentRequest> requests, co
     double ms = 0.0, tokens = 0.0;
   } recent, all;
   double ttft_ms = 0.0, answered = 0.0;
-  std::vector<double> completed(kLengthBins, 0.0), running(kLengthBins, 0.0);
+  all_ = {};
+  by_expectation_.clear();
   for (std::size_t i = 0; i < requests.size(); i += stride) {
     const signals::RecentRequest& request = requests[i];
     if (is_time(request.ttft_ms)) {
@@ -57,7 +82,8 @@ void OutputLengths::observe(std::span<const signals::RecentRequest> requests, co
       ++answered;
     }
     if (request.output_tokens == 0) continue;
-    completed[bin_of(request.output_tokens)] += 1.0;
+    all_.add_completed(request.output_tokens);
+    if (is_expected(request)) by_expectation_[expectation_of(request)].add_completed(request.output_tokens);
     if (request.output_tokens < 2 || !is_time(request.ttft_ms) || !is_time(request.itl_ms)) continue;
     const double tokens = request.output_tokens - 1;
     all.ms += tokens * static_cast<double>(request.itl_ms);
@@ -71,21 +97,19 @@ void OutputLengths::observe(std::span<const signals::RecentRequest> requests, co
   const Gaps& gaps = recent.tokens > 0.0 ? recent : all;
   itl_ms_ = gaps.tokens > 0.0 ? gaps.ms / gaps.tokens : kUsualItlMs;
   ttft_ms_ = answered > 0.0 ? ttft_ms / answered : 0.0;
-  for (std::size_t i = 0; i < requests.size(); i += stride)
-    if (is_open(requests[i])) running[bin_of(generated(requests[i], now))] += 1.0;
-
-  double at_risk = 0.0;
-  for (std::size_t bin = 0; bin < kLengthBins; ++bin) at_risk += completed[bin] + running[bin];
-  longer_.assign(kLengthBins, 1.0);
-  double longer = 1.0;
-  bool any = false;
-  for (std::size_t bin = 0; bin < kLengthBins; ++bin) {
-    any = any || completed[bin] > 0.0;
-    if (completed[bin] > 0.0) longer *= 1.0 - completed[bin] / at_risk;
-    at_risk -= completed[bin] + running[bin];
-    longer_[bin] = longer;
+  for (std::size_t i = 0; i < requests.size(); i += stride) {
+    if (!is_open(requests[i])) continue;
+    const std::uint32_t running = generated(requests[i], now);
+    all_.add_running(running);
+    if (is_expected(requests[i])) by_expectation_[expectation_of(requests[i])].add_running(running);
   }
-  if (!any) longer_.clear();
+  all_.estimate();
+  for (auto& [expectation, curve] : by_expectation_) curve.estimate();
+}
+
+const LengthCurve& OutputLengths::similar_to(const signals::RecentRequest& request) const {
+  const auto found = by_expectation_.find(expectation_of(request));
+  return found == by_expectation_.end() || found->second.completed() < kSimilarLeast ? all_ : found->second;
 }
 
 double OutputLengths::itl_of(const signals::RecentRequest& request) const {
@@ -114,10 +138,10 @@ std::uint32_t OutputLengths::length(const signals::RecentRequest& request, core:
   const double share =
       core::RandomStream{core::mix64(arrived ^ (std::uint64_t{request.input_tokens} << 40U))}.uniform();
   // What a failed request would have generated is unknown.
-  return draw(is_open(request) ? generated(request, now) : 0, share);
+  return similar_to(request).draw(is_open(request) ? generated(request, now) : 0, share);
 }
 
-std::uint32_t OutputLengths::draw(std::uint32_t above, double share) const {
+std::uint32_t LengthCurve::draw(std::uint32_t above, double share) const {
   const std::size_t from = bin_of(above);
   const double left = longer_.empty() ? 0.0 : longer_[from];
   if (longer_.empty()) return above + std::max(kUnknownOutput, above);
@@ -143,7 +167,7 @@ std::uint32_t OutputLengths::draw(std::uint32_t above, double share) const {
   return std::max(above + 1, static_cast<std::uint32_t>(tokens));
 }
 
-std::uint32_t OutputLengths::quantile(double share) const { return draw(0, 1.0 - share); }
+std::uint32_t OutputLengths::quantile(double share) const { return all_.draw(0, 1.0 - share); }
 
 core::Duration OutputLengths::request_time(double share) const {
   return core::from_milliseconds(std::min(ttft_ms_ + itl_ms_ * quantile(share), kMillisecondsMost));

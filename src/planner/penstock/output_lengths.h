@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <vector>
@@ -19,6 +20,28 @@ namespace penstock::planner {
 
 // The Kaplan-Meier estimate: a running request proves that its output is longer than what it has generated so far. An
 // average over completed requests alone would be too short, because long outputs complete last.
+class LengthCurve {
+ public:
+  void add_completed(std::uint32_t tokens) { count(completed_, tokens); }
+  void add_running(std::uint32_t generated) { count(running_, generated); }
+  // Called once, after all requests were added.
+  void estimate();
+
+  [[nodiscard]] std::size_t completed() const { return completed_count_; }
+  // The length that this share of the outputs above `above` tokens exceeds. Longer than all completed ones: a quarter
+  // more.
+  [[nodiscard]] std::uint32_t draw(std::uint32_t above, double share) const;
+
+ private:
+  void count(std::vector<double>& bins, std::uint32_t tokens);
+
+  std::vector<double> completed_, running_;  // Number by bin of tokens; empty without any.
+  std::vector<double> longer_;  // By bin: share of outputs that are longer than the bin. Empty without completed ones.
+  std::size_t completed_count_ = 0;
+};
+
+// Requests whose gateway expected answers of a similar length, by powers of two, are estimated together, as soon as
+// enough of them have completed.
 class OutputLengths {
  public:
   // Reads the requests at `now`; of more than 32,768 an even share. Linear in their number, once for each time.
@@ -29,8 +52,8 @@ class OutputLengths {
   // Tokens that the request had generated at `at`, which is not in the future. Of an open request it is estimated from
   // the time since its first token.
   [[nodiscard]] std::uint32_t generated(const signals::RecentRequest& request, core::Instant at) const;
-  // The output length of a completed request. Of any other one it is drawn from the lengths above what the request has
-  // generated at `now`; equal requests at equal times draw alike.
+  // The output length of a completed request. Of any other one it is drawn from the lengths of similar requests above
+  // what it has generated at `now`; equal requests at equal times draw alike.
   [[nodiscard]] std::uint32_t length(const signals::RecentRequest& request, core::Instant now) const;
 
   // Smallest length that this share of outputs does not exceed.
@@ -40,10 +63,11 @@ class OutputLengths {
 
  private:
   [[nodiscard]] double itl_of(const signals::RecentRequest& request) const;
-  [[nodiscard]] std::uint32_t draw(std::uint32_t above, double share) const;
+  [[nodiscard]] const LengthCurve& similar_to(const signals::RecentRequest& request) const;
 
-  std::vector<double> longer_;  // By bin: share of outputs that are longer than the bin. Empty without completed ones.
-  double itl_ms_ = 0.0;         // Mean gap between recent tokens.
+  LengthCurve all_;
+  std::map<int, LengthCurve> by_expectation_;  // Keyed by the bits of the expected length.
+  double itl_ms_ = 0.0;                        // Mean gap between recent tokens.
   double ttft_ms_ = 0.0;
   std::optional<core::Instant> observed_at_;
 };

@@ -76,6 +76,29 @@ TEST(OutputLengths, FailedRequestsAreNotRunning) {
   EXPECT_NEAR(lengths.quantile(0.99), 100.0, 4.0);
 }
 
+TEST(OutputLengths, RequestsWithTheSameExpectationAreSimilar) {
+  const auto expecting = [](signals::RecentRequest request, std::uint32_t tokens) {
+    request.expected_output_tokens = tokens;
+    return request;
+  };
+  std::vector<signals::RecentRequest> requests;
+  for (int i = 0; i < 300; ++i) {
+    requests.push_back(expecting(completed(i * 0.1, 100), 90));
+    requests.push_back(expecting(completed(i * 0.1, 3000), 2800));
+    if (i < 100) requests.push_back(expecting(completed(i * 0.1, 5), 8));
+  }
+  OutputLengths lengths;
+  lengths.observe(requests, at_s(100.0));
+  EXPECT_NEAR(lengths.length(expecting(open(99.9), 90), at_s(100.0)), 100.0, 4.0);
+  EXPECT_NEAR(lengths.length(expecting(open(99.9), 2100), at_s(100.0)), 3000.0, 100.0);
+  // Few of them have completed, or the gateway expected nothing: of all requests 300 in 700 have 3000 tokens.
+  for (const std::uint32_t expected : {8U, 0U}) {
+    double sum = 0.0;
+    for (int i = 0; i < 400; ++i) sum += lengths.length(expecting(open(99.9 + i * 1e-4), expected), at_s(100.0));
+    EXPECT_NEAR(sum / 400, (300 * 3000 + 300 * 100 + 100 * 5) / 700.0, 130.0);
+  }
+}
+
 TEST(OutputLengths, WithoutCompletedRequestsALengthIsAssumed) {
   OutputLengths lengths;
   lengths.observe({}, at_s(0.0));

@@ -32,6 +32,10 @@ bool is_measured(const signals::RecentRequest& request) {
   return request.output_tokens == 0 || !request.streamed || request.ttft_ms >= 0.0F;
 }
 
+core::Duration scaled(core::Duration time, double factor) {
+  return core::Duration{static_cast<std::int64_t>(factor * static_cast<double>(time.count()))};
+}
+
 }  // namespace
 
 void TrafficMemory::begin_tick(const signals::Observation& observation) {
@@ -55,9 +59,7 @@ void TrafficMemory::advance() {
   open_.requests = between(open_.from, open_.to).size();
   open_.unknown = open_in({open_.from, open_.to});
   const core::Duration length = open_.to - open_.from;
-  // Most of a trial would be its warm-up if slices were shorter than requests.
-  const core::Duration slice_most = std::max(options_.slice_most, std::min(2 * request_time(), options_.length / 4));
-  const bool full = open_.requests >= options_.slice_requests || length >= slice_most;
+  const bool full = open_.requests >= options_.slice_requests || length >= slice_most();
   if (length >= options_.slice_least && full) {
     unchecked_.push_back({open_.from, open_.to});
     closed_.push_back(std::move(open_));
@@ -123,24 +125,28 @@ const TrialOutcome* TrafficMemory::known(const std::map<Fleet, TrialOutcome>& ou
 
 std::optional<TrialOutcome> TrafficMemory::outcome_at(const Fleet& fleet, double load) {
   const int twentieths = std::max(1, static_cast<int>(std::lround(load * kTwentieths)));
+  const double tried_load = twentieths / kTwentieths;
   TrialOutcome sum;
-  const auto add = [&](Slice& slice) {
-    if (slice.requests == 0 || !counts(slice)) return true;
+  // `next`: the time to come stands for the slice.
+  const auto add = [&](Slice& slice, bool next) {
+    const std::size_t requests = next ? latest().size() : counts(slice) ? slice.requests : 0;
+    if (requests == 0) return true;
     std::map<Fleet, TrialOutcome>& outcomes = slice.outcomes[twentieths];
     const TrialOutcome* outcome = known(outcomes, fleet);
     if (outcome == nullptr) {
       if (served_ >= options_.tick_requests) return false;
-      TrialOutcome tried = attempt({slice.from, slice.to}, fleet, twentieths / kTwentieths, options_.waiting_most);
-      if (tried.all.requests > 0.0) tried = tried.times(static_cast<double>(slice.requests) / tried.all.requests);
+      TrialOutcome tried = next ? attempt_next(fleet, tried_load)
+                                : attempt({slice.from, slice.to}, fleet, tried_load, options_.waiting_most);
+      if (tried.all.requests > 0.0) tried = tried.times(static_cast<double>(requests) / tried.all.requests);
       outcome = &outcomes.emplace(fleet, std::move(tried)).first->second;
-      if (listener_) listener_(slice.from, slice.to, fleet, twentieths / kTwentieths, *outcome);
+      if (listener_ && !next) listener_(slice.from, slice.to, fleet, tried_load, *outcome);
     }
     sum += *outcome;
     return true;
   };
-  if (!add(open_)) return std::nullopt;
+  if (!add(open_, looks_ahead())) return std::nullopt;
   for (auto slice = closed_.rbegin(); slice != closed_.rend(); ++slice)
-    if (!add(*slice)) return std::nullopt;
+    if (!add(*slice, false)) return std::nullopt;
   return sum;
 }
 
@@ -149,27 +155,62 @@ core::Duration TrafficMemory::request_time() const {
   return std::clamp(lengths_->request_time(kUsualShare), core::Duration{}, options_.request_time_most);
 }
 
-TrialOutcome TrafficMemory::attempt(const Span& slice, const Fleet& fleet, double load, core::Duration waiting_most) {
-  const auto scaled = [](core::Duration time, double factor) {
-    return core::Duration{static_cast<std::int64_t>(factor * static_cast<double>(time.count()))};
-  };
-  const core::Duration least = scaled(std::max(slice.to - slice.from, options_.slice_least), options_.warm_up);
-  core::Duration tail = request_time(), warm_up = std::max(least, tail);
-  TrialTraffic traffic;
-  traffic.judged_from = slice.from;
-  traffic.judged_until = slice.to + core::Duration{1};
-  traffic.rate_factor = load;
-  Fleet serving = fleet;
-  const double crowd = load * static_cast<double>(between(slice.from - least, slice.to).size()) /
-                       static_cast<double>(options_.slice_requests);
+// Most of a trial would be its warm-up if slices were shorter than requests.
+core::Duration TrafficMemory::slice_most() const {
+  return std::max(options_.slice_most, std::min(2 * request_time(), options_.length / 4));
+}
+
+std::span<const signals::RecentRequest> TrafficMemory::latest() const { return between(now_ - options_.ahead, now_); }
+
+void TrafficMemory::share(const Fleet& fleet, double load, std::size_t requests, Part& part) const {
+  part.fleet = fleet;
+  part.traffic.rate_factor = load;
+  const double crowd = load * static_cast<double>(requests) / static_cast<double>(options_.slice_requests);
   if (fleet.size() == 1 && crowd > 1.0 && fleet.front() > options_.replicas_least) {
-    serving.front() = std::max(options_.replicas_least, static_cast<std::uint32_t>(std::floor(fleet.front() / crowd)));
-    traffic.rate_factor = load * serving.front() / fleet.front();
+    part.fleet.front() =
+        std::max(options_.replicas_least, static_cast<std::uint32_t>(std::floor(fleet.front() / crowd)));
+    part.traffic.rate_factor = load * part.fleet.front() / fleet.front();
   }
   // At another load the running requests are the same: a burst finds them as they are.
-  traffic.running_factor = traffic.rate_factor / load;
+  part.traffic.running_factor = part.traffic.rate_factor / load;
+}
+
+double TrafficMemory::most_requests(const Part& part) const {
+  return 2.0 * static_cast<double>(options_.slice_requests) / part.traffic.rate_factor;
+}
+
+TrialOutcome TrafficMemory::serve(Part& part) {
+  TrialTraffic& traffic = part.traffic;
+  traffic.requests = arriving_;
+  traffic.running = running_;
+  traffic.earlier = earlier_;
+  served_ += static_cast<std::size_t>(traffic.rate_factor * static_cast<double>(arriving_.size()) +
+                                      traffic.running_factor * static_cast<double>(running_.size()));
+  trials_->load(traffic);
+  return trials_->attempt(part.fleet);
+}
+
+TrialOutcome TrafficMemory::attempt_next(const Fleet& fleet, double load) {
+  Part part;
+  share(fleet, load, latest().size(), part);
+  const core::Duration time =
+      scaled(options_.ahead, std::min(1.0, most_requests(part) / static_cast<double>(latest().size())));
+  part.traffic.from = part.traffic.judged_from = now_;
+  part.traffic.judged_until = now_ + time + core::Duration{1};
+  collect(now_, now_, time, options_.waiting_most);
+  return serve(part);
+}
+
+TrialOutcome TrafficMemory::attempt(const Span& slice, const Fleet& fleet, double load, core::Duration waiting_most) {
+  const core::Duration least = scaled(std::max(slice.to - slice.from, options_.slice_least), options_.warm_up);
+  core::Duration tail = request_time(), warm_up = std::max(least, tail);
+  Part part;
+  share(fleet, load, between(slice.from - least, slice.to).size(), part);
+  TrialTraffic& traffic = part.traffic;
+  traffic.judged_from = slice.from;
+  traffic.judged_until = slice.to + core::Duration{1};
   // A trial that is still too long serves the end of the slice, with as much less before and after it.
-  const double most = 2.0 * static_cast<double>(options_.slice_requests) / traffic.rate_factor;
+  const double most = most_requests(part);
   const auto judged = between(slice.from, slice.to);
   // What comes before a cut slice is a part of the slice, which may have more requests.
   const double length_s = core::to_seconds(std::max(slice.to - slice.from, core::Duration{1}));
@@ -177,21 +218,15 @@ TrialOutcome TrafficMemory::attempt(const Span& slice, const Fleet& fleet, doubl
                                static_cast<double>(judged.size()) * core::to_seconds(warm_up) / length_s);
   const double all = warm + static_cast<double>(judged.size() + following(slice.to, tail));
   if (all > most && !judged.empty()) {
-    const double part = most / all;
-    const auto first = static_cast<std::size_t>((1.0 - part) * static_cast<double>(judged.size()));
+    const double kept = most / all;
+    const auto first = static_cast<std::size_t>((1.0 - kept) * static_cast<double>(judged.size()));
     traffic.judged_from = judged[std::min(first, judged.size() - 1)].arrival;
-    warm_up = scaled(warm_up, part);
-    tail = scaled(tail, part);
+    warm_up = scaled(warm_up, kept);
+    tail = scaled(tail, kept);
   }
   collect(traffic.judged_from - warm_up, slice.to, tail, waiting_most);
   traffic.from = traffic.judged_from - warm_up;
-  traffic.requests = arriving_;
-  traffic.running = running_;
-  traffic.earlier = earlier_;
-  served_ += static_cast<std::size_t>(traffic.rate_factor * static_cast<double>(arriving_.size()) +
-                                      traffic.running_factor * static_cast<double>(running_.size()));
-  trials_->load(traffic);
-  return trials_->attempt(serving);
+  return serve(part);
 }
 
 // Requests that arrive in this time after `from`, those that are repeated included.

@@ -36,6 +36,8 @@ struct MemoryOptions {
   // long as 90 % of requests take, and so does the traffic that follows the slice.
   double warm_up = 0.5;
   core::Duration request_time_most = std::chrono::minutes{5};  // Limit of that time.
+  // Where slices are longer than slice_most, a trial of the time to come repeats the traffic of this time.
+  core::Duration ahead = std::chrono::seconds{150};
   // Requests that have waited longer when a trial begins are left out: they are late with any fleet.
   core::Duration waiting_most = std::chrono::seconds{2};
   std::uint32_t replicas_least = 3;  // Minimum replicas of a scaled-down fleet.
@@ -52,6 +54,10 @@ struct MemoryOptions {
 // that still run get an output length that is drawn from those of longer outputs; a closed slice is simulated again
 // once three quarters of them have ended. A trial runs with later traffic until the requests of the slice have ended;
 // where there is none yet, the latest is repeated.
+//
+// Requests that take long accumulate for minutes, in which the past does not show what a fleet will miss. Slices are
+// long then, and in place of the latest one, which is not closed yet, the next minutes are simulated: they begin with
+// what runs and waits now, and repeat the latest traffic.
 //
 // Two shortcuts follow from the fact that a larger fleet has no lower attainment: a fleet with full attainment needs no
 // larger trials, and one with hardly half needs no smaller ones.
@@ -115,6 +121,10 @@ class TrafficMemory final : public FleetOutcomes {
     Fleet ready;  // Empty while replicas drain, because those serve requests, too.
     void archive(core::StateArchive& state) { state.values_of(since, ready); }
   };
+  struct Part {
+    Fleet fleet;
+    TrialTraffic traffic;
+  };
   [[nodiscard]] std::size_t remembered() const;  // Requests in all slices.
   [[nodiscard]] bool counts(const Slice& slice) const { return slice.to > counted_from_; }
   [[nodiscard]] bool has_fallen(const Slice& slice, std::size_t requests, core::Duration since) const;
@@ -122,9 +132,18 @@ class TrafficMemory final : public FleetOutcomes {
   [[nodiscard]] static const TrialOutcome* known(const std::map<Fleet, TrialOutcome>& outcomes, const Fleet& fleet);
   [[nodiscard]] std::size_t open_in(const Span& slice) const;
   [[nodiscard]] core::Duration request_time() const;
+  [[nodiscard]] core::Duration slice_most() const;
+  [[nodiscard]] bool looks_ahead() const { return slice_most() > options_.slice_most; }
+  [[nodiscard]] std::span<const signals::RecentRequest> latest() const;  // Repeated if trials look ahead.
   void observe_fleet(const signals::Observation& observation);
   [[nodiscard]] std::optional<Fleet> steady_fleet(core::Instant from, core::Instant to) const;
+  // The fleet and the share of the traffic that stand for the fleet at this load, if a trial had so many requests.
+  void share(const Fleet& fleet, double load, std::size_t requests, Part& part) const;
+  [[nodiscard]] double most_requests(const Part& part) const;  // Of the recorded traffic in one trial.
+  // Serves the part of the traffic that was collected.
+  [[nodiscard]] TrialOutcome serve(Part& part);
   [[nodiscard]] TrialOutcome attempt(const Span& slice, const Fleet& fleet, double load, core::Duration waiting_most);
+  [[nodiscard]] TrialOutcome attempt_next(const Fleet& fleet, double load);
   [[nodiscard]] double attainment_of_part(const Span& slice, const Fleet& fleet, double factor);
   [[nodiscard]] std::size_t following(core::Instant from, core::Duration time) const;
   // Fills earlier_, arriving_ and running_ for a trial from `from` until `tail` after `to`.

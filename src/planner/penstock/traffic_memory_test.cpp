@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <chrono>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -368,10 +371,39 @@ TEST(TrafficMemory, ATrialBeginsWithTheRequestsThatRan) {
   }
   ASSERT_TRUE(memory.outcome({1}).has_value());
   // By Little's law 2 long ones a second run for 40 s, and 8 short ones for a second.
-  const RecordedTrials::Attempt& attempt = trials->attempts.front();
-  EXPECT_EQ(attempt.judged_from_s, 260.0);
+  const RecordedTrials::Attempt& attempt = trials->attempts.at(1);
+  EXPECT_EQ(attempt.judged_from_s, 175.0);
   EXPECT_NEAR(static_cast<double>(attempt.running), 88.0, 20.0);
-  EXPECT_LE(attempt.first_s, 260.0 - 39.0);  // 90 % of requests take up to 40 s.
+  EXPECT_LE(attempt.first_s, 175.0 - 39.0);  // 90 % of requests take up to 40 s.
+}
+
+TEST(TrafficMemory, WhereRequestsTakeLongTheTimeToComeIsTriedInPlaceOfTheLatestSlice) {
+  auto requests = long_tailed(300, 10, 300);
+  auto trials = std::make_shared<RecordedTrials>([](double, core::Instant) { return 1.0; });
+  TrafficMemory memory{trials,
+                       {.slice_least = std::chrono::seconds{30},
+                        .slice_most = std::chrono::seconds{60},
+                        .ahead = std::chrono::seconds{100},
+                        .tick_requests = 1'000'000}};
+  for (const double now : {175.0, 260.0, 300.0}) {
+    memory.begin_tick(observed_at(now, requests));
+    memory.advance();
+  }
+  const auto outcome = memory.outcome_at({2}, 1.5);
+  ASSERT_TRUE(outcome.has_value());
+  const RecordedTrials::Attempt& next = trials->attempts.front();
+  EXPECT_EQ(next.judged_from_s, 300.0);
+  EXPECT_NEAR(next.first_s, 300.0, 0.1);  // No warm-up: what runs is known.
+  EXPECT_NEAR(static_cast<double>(next.running), 88.0, 20.0);
+  EXPECT_EQ(next.requests, 1000U);  // Those of the last 100 s.
+  EXPECT_NEAR(static_cast<double>(next.output_tokens), 1000 * kMeanOutput, 100 * kMeanOutput);
+  EXPECT_EQ(next.rate_factor, 1.5);
+  EXPECT_EQ(outcome->all.requests, 1000 + 2600);
+
+  // Where they are short, it is the latest slice.
+  Course run{{.slice_least = std::chrono::seconds{30}, .slice_most = std::chrono::seconds{60}}};
+  run.go_on(90, 10);
+  EXPECT_EQ(run.tried_on({10}), (Begins{60, 0}));
 }
 
 TEST(TrafficMemory, ATrialKnowsThePromptsThatWereComputedBefore) {
