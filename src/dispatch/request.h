@@ -47,7 +47,7 @@ struct RequestInfo {
   // an answer that is known, budgets reserve the most that max_tokens allows.
   std::uint32_t known_output_tokens = 0, recorded_reservation = 0;
   std::uint32_t expected_output_tokens = 0;  // What a gateway expected of its answer; 0: it is estimated.
-  bool prefilled = false;                    // Its prompt was computed before, so that no replica is charged for it.
+  bool prefilled = false;                    // Its prompt was computed before and is no work for a replica.
   bool writes_max_tokens = false;            // The request must go to the replica with max_tokens written into it.
   bool max_tokens_capped = false;            // A cap of the dispatcher's options has lowered max_tokens.
   bool stream = false;                       // The caller observes the first token and reports it.

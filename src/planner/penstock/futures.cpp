@@ -44,7 +44,7 @@ double first_multiple(double quantile, double spread) {
 
 double level_of(double base, double usual) { return base > 0.0 && usual > base ? base / usual : 1.0; }
 
-// Of two levels or loads with this ratio; `of_any` without one.
+// Of two levels or loads with this ratio, at least `of_any`; 1 if the ratio is unknown.
 double similarity(double ratio, double width, double of_any) {
   if (!(ratio > 0.0) || !std::isfinite(ratio)) return 1.0;
   const double distance = std::log(ratio) / width;

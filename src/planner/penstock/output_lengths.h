@@ -28,8 +28,8 @@ class LengthCurve {
   void estimate();
 
   [[nodiscard]] std::size_t completed() const { return completed_count_; }
-  // The length that this share of the outputs above `above` tokens exceeds. Longer than all completed ones: a quarter
-  // more.
+  // The length that this share of the outputs above `above` tokens exceeds; a quarter more than `above` if no completed
+  // one was longer.
   [[nodiscard]] std::uint32_t draw(std::uint32_t above, double share) const;
 
  private:

@@ -162,7 +162,8 @@ core::Duration TrafficMemory::slice_most() const {
 
 std::span<const signals::RecentRequest> TrafficMemory::latest() const { return between(now_ - options_.ahead, now_); }
 
-void TrafficMemory::share(const Fleet& fleet, double load, std::size_t requests, Part& part) const {
+TrafficMemory::Part TrafficMemory::part_of(const Fleet& fleet, double load, std::size_t requests) const {
+  Part part;
   part.fleet = fleet;
   part.traffic.rate_factor = load;
   const double crowd = load * static_cast<double>(requests) / static_cast<double>(options_.slice_requests);
@@ -173,6 +174,7 @@ void TrafficMemory::share(const Fleet& fleet, double load, std::size_t requests,
   }
   // At another load the running requests are the same: a burst finds them as they are.
   part.traffic.running_factor = part.traffic.rate_factor / load;
+  return part;
 }
 
 double TrafficMemory::most_requests(const Part& part) const {
@@ -191,8 +193,7 @@ TrialOutcome TrafficMemory::serve(Part& part) {
 }
 
 TrialOutcome TrafficMemory::attempt_next(const Fleet& fleet, double load) {
-  Part part;
-  share(fleet, load, latest().size(), part);
+  Part part = part_of(fleet, load, latest().size());
   const core::Duration time =
       scaled(options_.ahead, std::min(1.0, most_requests(part) / static_cast<double>(latest().size())));
   part.traffic.from = part.traffic.judged_from = now_;
@@ -204,8 +205,7 @@ TrialOutcome TrafficMemory::attempt_next(const Fleet& fleet, double load) {
 TrialOutcome TrafficMemory::attempt(const Span& slice, const Fleet& fleet, double load, core::Duration waiting_most) {
   const core::Duration least = scaled(std::max(slice.to - slice.from, options_.slice_least), options_.warm_up);
   core::Duration tail = request_time(), warm_up = std::max(least, tail);
-  Part part;
-  share(fleet, load, between(slice.from - least, slice.to).size(), part);
+  Part part = part_of(fleet, load, between(slice.from - least, slice.to).size());
   TrialTraffic& traffic = part.traffic;
   traffic.judged_from = slice.from;
   traffic.judged_until = slice.to + core::Duration{1};

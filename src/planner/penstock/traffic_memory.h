@@ -36,7 +36,7 @@ struct MemoryOptions {
   // long as 90 % of requests take, and so does the traffic that follows the slice.
   double warm_up = 0.5;
   core::Duration request_time_most = std::chrono::minutes{5};  // Limit of that time.
-  // Where slices are longer than slice_most, a trial of the time to come repeats the traffic of this time.
+  // Where requests take long, a trial of the next minutes lasts this long and repeats the traffic of as long before.
   core::Duration ahead = std::chrono::seconds{150};
   // Requests that have waited longer when a trial begins are left out: they are late with any fleet.
   core::Duration waiting_most = std::chrono::seconds{2};
@@ -55,9 +55,9 @@ struct MemoryOptions {
 // once three quarters of them have ended. A trial runs with later traffic until the requests of the slice have ended;
 // where there is none yet, the latest is repeated.
 //
-// Requests that take long accumulate for minutes, in which the past does not show what a fleet will miss. Slices are
-// long then, and in place of the latest one, which is not closed yet, the next minutes are simulated: they begin with
-// what runs and waits now, and repeat the latest traffic.
+// Requests that take long accumulate for minutes, in which the past does not show what a fleet will miss. Where more
+// than a tenth of the requests take longer than half of slice_most, the next minutes are simulated in place of the
+// latest slice, which is not closed yet. They begin with what runs and waits now, and repeat the latest traffic.
 //
 // Two shortcuts follow from the fact that a larger fleet has no lower attainment: a fleet with full attainment needs no
 // larger trials, and one with hardly half needs no smaller ones.
@@ -121,6 +121,7 @@ class TrafficMemory final : public FleetOutcomes {
     Fleet ready;  // Empty while replicas drain, because those serve requests, too.
     void archive(core::StateArchive& state) { state.values_of(since, ready); }
   };
+  // A fleet and its traffic. Where the traffic has too many requests for a trial, a part of the fleet with its share.
   struct Part {
     Fleet fleet;
     TrialTraffic traffic;
@@ -137,10 +138,10 @@ class TrafficMemory final : public FleetOutcomes {
   [[nodiscard]] std::span<const signals::RecentRequest> latest() const;  // Repeated if trials look ahead.
   void observe_fleet(const signals::Observation& observation);
   [[nodiscard]] std::optional<Fleet> steady_fleet(core::Instant from, core::Instant to) const;
-  // The fleet and the share of the traffic that stand for the fleet at this load, if a trial had so many requests.
-  void share(const Fleet& fleet, double load, std::size_t requests, Part& part) const;
+  // Without the traffic itself. `requests`: those of the trial at the recorded rate.
+  [[nodiscard]] Part part_of(const Fleet& fleet, double load, std::size_t requests) const;
   [[nodiscard]] double most_requests(const Part& part) const;  // Of the recorded traffic in one trial.
-  // Serves the part of the traffic that was collected.
+  // Serves the traffic that was collected.
   [[nodiscard]] TrialOutcome serve(Part& part);
   [[nodiscard]] TrialOutcome attempt(const Span& slice, const Fleet& fleet, double load, core::Duration waiting_most);
   [[nodiscard]] TrialOutcome attempt_next(const Fleet& fleet, double load);
