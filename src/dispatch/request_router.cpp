@@ -35,12 +35,13 @@ routing::PickRequest RequestRouter::pick_request(const ActiveRequest& request) c
   made.output_tokens = request.estimate.output_tokens;
   made.without = request.failed_slots;
   made.decode_only = request.decodes_only || request.prefilled;
-  // The endpoint picker chooses decode replicas by their load alone, the routers of peers by the prompt, too.
-  if (request.decodes_only && options_.strategy == routing::Strategy::kLive) return made;
+  // Where the prompt was computed before, the endpoint picker chooses by the load, the routers of peers by the prompt,
+  // too.
+  const bool by_load = made.decode_only && options_.strategy == routing::Strategy::kLive;
+  if (request.decodes_only && by_load) return made;
   made.keys = request.keys;
   made.unshared_keys = request.unshared_keys;
-  const bool is_charged = !request.prefilled || options_.strategy != routing::Strategy::kLive;
-  made.input_tokens = is_charged ? request.estimate.prompt_tokens : 0;
+  made.input_tokens = by_load ? 0 : request.estimate.prompt_tokens;
   made.affinity = request.affinity;
   if (request.traffic_class == admission::Class::kBatch) made.affinity_tolerance *= 10;
   return made;

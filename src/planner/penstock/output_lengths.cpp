@@ -60,7 +60,6 @@ void LengthCurve::estimate() {
   for (std::size_t bin = 0; bin < kLengthBins; ++bin) {
     if (completed_[bin] > 0.0) longer *= 1.0 - completed_[bin] / at_risk;
     at_risk -= completed_[bin] + running_[bin];
-    completed_count_ += static_cast<std::size_t>(completed_[bin]);
     longer_.push_back(longer);
   }
 }

@@ -22,9 +22,12 @@ namespace penstock::planner {
 // average over completed requests alone would be too short, because long outputs complete last.
 class LengthCurve {
  public:
-  void add_completed(std::uint32_t tokens) { count(completed_, tokens); }
+  void add_completed(std::uint32_t tokens) {
+    count(completed_, tokens);
+    ++completed_count_;
+  }
   void add_running(std::uint32_t generated) { count(running_, generated); }
-  // Called once, after all requests were added.
+  // Called after all requests were added.
   void estimate();
 
   [[nodiscard]] std::size_t completed() const { return completed_count_; }

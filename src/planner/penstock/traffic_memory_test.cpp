@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -25,6 +26,14 @@ signals::Observation observed_at(double now, const std::vector<signals::RecentRe
                                         [&](const auto& request) { return request.arrival <= observation.now; });
   observation.recent = {requests.begin(), end};
   return observation;
+}
+
+void advance_at(std::initializer_list<double> times, const std::vector<signals::RecentRequest>& requests,
+                TrafficMemory& memory) {
+  for (const double now : times) {
+    memory.begin_tick(observed_at(now, requests));
+    memory.advance();
+  }
 }
 
 // A memory, the traffic that it is shown, and the trials that it asks.
@@ -365,10 +374,7 @@ TEST(TrafficMemory, ATrialBeginsWithTheRequestsThatRan) {
   TrafficMemory memory{
       trials,
       {.slice_least = std::chrono::seconds{30}, .slice_most = std::chrono::seconds{60}, .tick_requests = 1'000'000}};
-  for (const double now : {175.0, 260.0, 300.0}) {
-    memory.begin_tick(observed_at(now, requests));
-    memory.advance();
-  }
+  advance_at({175.0, 260.0, 300.0}, requests, memory);
   ASSERT_TRUE(memory.outcome({1}).has_value());
   // By Little's law 2 long ones a second run for 40 s, and 8 short ones for a second.
   const RecordedTrials::Attempt& attempt = trials->attempts.at(1);
@@ -378,17 +384,14 @@ TEST(TrafficMemory, ATrialBeginsWithTheRequestsThatRan) {
 }
 
 TEST(TrafficMemory, WhereRequestsTakeLongTheTimeToComeIsTriedInPlaceOfTheLatestSlice) {
-  auto requests = long_tailed(300, 10, 300);
+  const auto requests = long_tailed(300, 10, 300);
   auto trials = std::make_shared<RecordedTrials>([](double, core::Instant) { return 1.0; });
   TrafficMemory memory{trials,
                        {.slice_least = std::chrono::seconds{30},
                         .slice_most = std::chrono::seconds{60},
                         .ahead = std::chrono::seconds{100},
                         .tick_requests = 1'000'000}};
-  for (const double now : {175.0, 260.0, 300.0}) {
-    memory.begin_tick(observed_at(now, requests));
-    memory.advance();
-  }
+  advance_at({175.0, 260.0, 300.0}, requests, memory);
   const auto outcome = memory.outcome_at({2}, 1.5);
   ASSERT_TRUE(outcome.has_value());
   const RecordedTrials::Attempt& next = trials->attempts.front();
@@ -419,10 +422,7 @@ TEST(TrafficMemory, ATrialKnowsThePromptsThatWereComputedBefore) {
   for (std::size_t i = 0; i < requests.size(); ++i)
     if (i % 2 == 0) requests[i].block_ids = blocks;  // The others share nothing.
   requests[0].ttft_ms = 200'000.0F;                  // It waits all the time.
-  for (double now = 30.0; now <= 120.0; now += 30.0) {
-    memory.begin_tick(observed_at(now, requests));
-    memory.advance();
-  }
+  advance_at({30.0, 60.0, 90.0, 120.0}, requests, memory);
   ASSERT_TRUE(memory.outcome({3}).has_value());
   std::vector<std::size_t> earlier;
   for (const auto& attempt : trials->attempts) earlier.push_back(attempt.earlier);
