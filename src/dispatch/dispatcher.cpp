@@ -309,7 +309,7 @@ void Dispatcher::answered(Ticket ticket, core::Instant now) {
   // Peers' routers choose decode replicas by the prompt, too.
   if (options_.strategy == routing::Strategy::kLive) requests_.release_keys(*request);
   feed_.first_token(*request, now);
-  deferral_.first_token(*request, now);
+  if (!request->prefilled) deferral_.first_token(*request, now);
   room_changed_ = true;
 }
 

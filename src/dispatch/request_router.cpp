@@ -217,7 +217,7 @@ double RequestRouter::concurrent(const ActiveRequest& request) const {
 void RequestRouter::first_token(ActiveRequest& request, core::Instant now) {
   if (request.slot == kNoSlot || request.slot_answered) return;
   if (!request.decodes_only) request.prefilled_at = now;
-  if (request.decodes_only)
+  if (request.decodes_only || request.prefilled)
     // How long it took depends on the transfer of the KV, and tells nothing of a prefill.
     replicas_.assume_first_token(request.slot, request.uncached_tokens, request.dispatched_at, now);
   else

@@ -75,7 +75,7 @@ void Replica::first_token(std::uint32_t uncached_tokens, core::Duration ttft, co
   --unanswered_requests_;
   prefill_tokens_ -= uncached_tokens;
   working_since_ = now;
-  young_sequences_.add(1.0, now);
+  if (uncached_tokens > 0) young_sequences_.add(1.0, now);
   const std::optional<Unanswered> sent = take_unanswered(uncached_tokens, now - ttft);
   if (!sent) return;
   // The caller may count from an earlier attempt or from the arrival of the request.
@@ -89,7 +89,7 @@ void Replica::assume_first_token(std::uint32_t uncached_tokens, core::Instant se
   --unanswered_requests_;
   prefill_tokens_ -= uncached_tokens;
   working_since_ = now;
-  young_sequences_.add(1.0, now);
+  if (uncached_tokens > 0) young_sequences_.add(1.0, now);
   take_unanswered(uncached_tokens, sent_at);
 }
 

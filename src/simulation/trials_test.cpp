@@ -117,10 +117,13 @@ TEST(Trials, RunningRequestsLeaveRoomForPrompts) {
   const auto trials = make_trials(run_options);
   const auto requests = evenly(420, 210.0);
   const std::vector<planner::RunningRequest> running(2, {20'000, 200, {}, 0});
-  planner::TrialTraffic traffic{requests, 1.0, at_s(100.0), core::kNever, running};
+  planner::TrialTraffic traffic{requests, 1.0, at_s(100.0) + core::Duration{1}, core::kNever, running};
   traffic.from = at_s(100.0);
   trials->load(traffic);
   EXPECT_GT(attainment(*trials, 4), 0.95);
+  const std::vector<std::uint32_t> fleet{4};
+  // Neither those that run nor the first one, which arrives when it begins, are judged.
+  EXPECT_EQ(trials->attempt(fleet).all.requests, 419.0);
 }
 
 // In a trial of a whole course, the middle is what a trial of the middle alone shows if it begins with what ran.

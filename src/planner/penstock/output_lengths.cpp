@@ -12,7 +12,8 @@ namespace {
 constexpr std::size_t kReadAtMost = 32'768;    // Requests that one estimate reads at most.
 constexpr std::uint32_t kUnknownOutput = 256;  // Tokens beyond those generated, if no request has completed.
 constexpr double kBeyondLongest = 0.25;        // Share that an output adds when it is longer than all completed ones.
-constexpr std::size_t kSimilarLeast = 200;     // Completed requests; fewer say too little about their lengths.
+constexpr double kSimilarLeast = 200.0;        // Completed requests; fewer say too little about their lengths.
+constexpr double kLongerLeast = 10.0;          // Of them, those that are longer than what a request has generated.
 constexpr double kMillisecondsMost = 1e8;      // Longer times are errors.
 constexpr double kUsualItlMs = 20.0;           // Until a request has completed.
 constexpr core::Duration kItlOf = std::chrono::minutes{2};  // Age of the ends whose gaps count, if there are any.
@@ -52,6 +53,7 @@ void LengthCurve::count(std::vector<double>& bins, std::uint32_t tokens) {
 
 void LengthCurve::estimate() {
   longer_.clear();
+  completed_from_.clear();
   if (completed_.empty()) return;
   if (running_.empty()) running_.assign(kLengthBins, 0.0);
   double at_risk = 0.0;
@@ -62,6 +64,12 @@ void LengthCurve::estimate() {
     at_risk -= completed_[bin] + running_[bin];
     longer_.push_back(longer);
   }
+  completed_from_ = completed_;
+  for (std::size_t bin = kLengthBins - 1; bin-- > 0;) completed_from_[bin] += completed_from_[bin + 1];
+}
+
+double LengthCurve::completed(std::uint32_t above) const {
+  return completed_from_.empty() ? 0.0 : completed_from_[std::min(bin_of(above) + 1, kLengthBins - 1)];
 }
 
 void OutputLengths::observe(std::span<const signals::RecentRequest> requests, core::Instant now) {
@@ -106,9 +114,10 @@ void OutputLengths::observe(std::span<const signals::RecentRequest> requests, co
   for (auto& [expectation, curve] : by_expectation_) curve.estimate();
 }
 
-const LengthCurve& OutputLengths::similar_to(const signals::RecentRequest& request) const {
+const LengthCurve& OutputLengths::similar_to(const signals::RecentRequest& request, std::uint32_t generated) const {
   const auto found = by_expectation_.find(expectation_of(request));
-  return found == by_expectation_.end() || found->second.completed() < kSimilarLeast ? all_ : found->second;
+  if (found == by_expectation_.end() || found->second.completed() < kSimilarLeast) return all_;
+  return found->second.completed(generated) < kLongerLeast ? all_ : found->second;
 }
 
 double OutputLengths::itl_of(const signals::RecentRequest& request) const {
@@ -137,7 +146,8 @@ std::uint32_t OutputLengths::length(const signals::RecentRequest& request, core:
   const double share =
       core::RandomStream{core::mix64(arrived ^ (std::uint64_t{request.input_tokens} << 40U))}.uniform();
   // What a failed request would have generated is unknown.
-  return similar_to(request).draw(is_open(request) ? generated(request, now) : 0, share);
+  const std::uint32_t above = is_open(request) ? generated(request, now) : 0;
+  return similar_to(request, above).draw(above, share);
 }
 
 std::uint32_t LengthCurve::draw(std::uint32_t above, double share) const {

@@ -22,15 +22,14 @@ namespace penstock::planner {
 // average over completed requests alone would be too short, because long outputs complete last.
 class LengthCurve {
  public:
-  void add_completed(std::uint32_t tokens) {
-    count(completed_, tokens);
-    ++completed_count_;
-  }
+  void add_completed(std::uint32_t tokens) { count(completed_, tokens); }
   void add_running(std::uint32_t generated) { count(running_, generated); }
   // Called after all requests were added.
   void estimate();
 
-  [[nodiscard]] std::size_t completed() const { return completed_count_; }
+  [[nodiscard]] double completed() const { return completed_from_.empty() ? 0.0 : completed_from_.front(); }
+  // Completed requests whose output was longer than that, within the resolution of 3 %.
+  [[nodiscard]] double completed(std::uint32_t above) const;
   // The length that this share of the outputs above `above` tokens exceeds; a quarter more than `above` if no completed
   // one was longer.
   [[nodiscard]] std::uint32_t draw(std::uint32_t above, double share) const;
@@ -40,15 +39,16 @@ class LengthCurve {
 
   std::vector<double> completed_, running_;  // Number by bin of tokens; empty without any.
   std::vector<double> longer_;  // By bin: share of outputs that are longer than the bin. Empty without completed ones.
-  std::size_t completed_count_ = 0;
+  std::vector<double> completed_from_;  // By bin: number of completed requests in it and in later ones.
 };
 
 // Requests whose gateway expected answers of a similar length, by powers of two, are estimated together, as soon as
-// enough of them have completed.
+// enough of them have completed. A request that has generated more than nearly all of them is estimated by all requests.
 class OutputLengths {
  public:
   // Reads the requests at `now`; of more than 32,768 an even share. Linear in their number, once for each time.
   void observe(std::span<const signals::RecentRequest> requests, core::Instant now);
+  [[nodiscard]] bool known() const { return observed_at_.has_value(); }  // After the first observe().
 
   // Time of the first token; empty before it. Of a response that was not streamed it is estimated by the mean TTFT.
   [[nodiscard]] std::optional<core::Instant> first_token(const signals::RecentRequest& request) const;
@@ -66,7 +66,8 @@ class OutputLengths {
 
  private:
   [[nodiscard]] double itl_of(const signals::RecentRequest& request) const;
-  [[nodiscard]] const LengthCurve& similar_to(const signals::RecentRequest& request) const;
+  // `generated`: the tokens that it has generated.
+  [[nodiscard]] const LengthCurve& similar_to(const signals::RecentRequest& request, std::uint32_t generated) const;
 
   LengthCurve all_;
   std::map<int, LengthCurve> by_expectation_;  // Keyed by the bits of the expected length.

@@ -99,6 +99,22 @@ TEST(OutputLengths, RequestsWithTheSameExpectationAreSimilar) {
   }
 }
 
+// With a length that the gateway expected nobody exceeds, a request that did is like all that are longer.
+TEST(OutputLengths, ARequestBeyondItsExpectationIsLikeAllOthers) {
+  std::vector<signals::RecentRequest> requests;
+  for (int i = 0; i < 300; ++i) {
+    requests.push_back(completed(i * 0.1, 100));
+    requests.back().expected_output_tokens = 90;
+    requests.push_back(completed(i * 0.1, 3000));
+    requests.back().expected_output_tokens = 2800;
+  }
+  OutputLengths lengths;
+  lengths.observe(requests, at_s(100.0));
+  signals::RecentRequest beyond = open(90.0);  // 496 tokens so far.
+  beyond.expected_output_tokens = 90;
+  EXPECT_NEAR(lengths.length(beyond, at_s(100.0)), 3000.0, 100.0);
+}
+
 TEST(OutputLengths, WithoutCompletedRequestsALengthIsAssumed) {
   OutputLengths lengths;
   lengths.observe({}, at_s(0.0));

@@ -20,7 +20,7 @@ class SavedBudget {
  public:
   // A minute has ended, with its requests by objective.
   void observe(std::span<const BudgetUse> minute);
-  // Multiple of the misses which the goals allow, 1 to 3: above 1 while each objective has missed less than allowed.
+  // Multiple of the misses which the goals allow, 1 to 4: above 1 while each objective has missed less than allowed.
   // Two hours of an evenly used budget stand for the time before.
   [[nodiscard]] double misses() const;
 

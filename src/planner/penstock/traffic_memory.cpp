@@ -42,6 +42,7 @@ void TrafficMemory::begin_tick(const signals::Observation& observation) {
   recent_ = observation.recent;
   now_ = observation.now;
   served_ = 0;
+  if (!lengths_->known()) lengths_->observe(recent_, now_);              // Since the start, a search was restored.
   if (!fleets_.empty() && now_ < fleets_.back().since) fleets_.clear();  // The clock went back.
   observe_fleet(observation);
 }
@@ -51,6 +52,7 @@ void TrafficMemory::advance() {
     closed_.clear();
     unchecked_.clear();
     open_.from = now_;
+    restarted_ = core::Instant::min();
   }
   lengths_->observe(recent_, now_);
   open_.from = std::max(open_.from, now_ - options_.length);
@@ -82,9 +84,14 @@ void TrafficMemory::advance() {
 void TrafficMemory::restart(core::Instant from) {
   closed_.clear();
   open_ = Slice{from, now_};
+  restarted_ = from;
 }
 
 void TrafficMemory::look_back(core::Duration least, std::size_t enough) {
+  if (looks_ahead()) {
+    least = std::min(least, options_.before_ahead);
+    enough = std::min(enough, options_.enough_before_ahead);
+  }
   std::size_t requests = open_.requests;
   counted_from_ = core::Instant::min();
   for (auto slice = closed_.rbegin(); slice != closed_.rend(); ++slice) {
@@ -129,7 +136,7 @@ std::optional<TrialOutcome> TrafficMemory::outcome_at(const Fleet& fleet, double
   TrialOutcome sum;
   // `next`: the time to come stands for the slice.
   const auto add = [&](Slice& slice, bool next) {
-    const std::size_t requests = next ? latest().size() : counts(slice) ? slice.requests : 0;
+    const std::size_t requests = next ? std::max(next_requests(), slice.requests) : counts(slice) ? slice.requests : 0;
     if (requests == 0) return true;
     std::map<Fleet, TrialOutcome>& outcomes = slice.outcomes[twentieths];
     const TrialOutcome* outcome = known(outcomes, fleet);
@@ -160,7 +167,18 @@ core::Duration TrafficMemory::slice_most() const {
   return std::max(options_.slice_most, std::min(2 * request_time(), options_.length / 4));
 }
 
-std::span<const signals::RecentRequest> TrafficMemory::latest() const { return between(now_ - options_.ahead, now_); }
+// Of a step, and of a history that has just begun, as much as there is, but a slice at least.
+TrafficMemory::Span TrafficMemory::latest() const {
+  core::Instant from = std::max(open_.to - options_.ahead, restarted_);
+  if (!recent_.empty()) from = std::max(from, recent_.front().arrival - core::Duration{1});
+  return {std::min(from, open_.to - options_.slice_least), open_.to};
+}
+
+std::size_t TrafficMemory::next_requests() const {
+  const Span span = latest();
+  const double times = core::to_seconds(options_.ahead) / core::to_seconds(span.to - span.from);
+  return static_cast<std::size_t>(std::llround(times * static_cast<double>(between(span.from, span.to).size())));
+}
 
 TrafficMemory::Part TrafficMemory::part_of(const Fleet& fleet, double load, std::size_t requests) const {
   Part part;
@@ -193,12 +211,20 @@ TrialOutcome TrafficMemory::serve(Part& part) {
 }
 
 TrialOutcome TrafficMemory::attempt_next(const Fleet& fleet, double load) {
-  Part part = part_of(fleet, load, latest().size());
+  const std::size_t requests = next_requests();
+  Part part = part_of(fleet, load, requests);
   const core::Duration time =
-      scaled(options_.ahead, std::min(1.0, most_requests(part) / static_cast<double>(latest().size())));
-  part.traffic.from = part.traffic.judged_from = now_;
-  part.traffic.judged_until = now_ + time + core::Duration{1};
-  collect(now_, now_, time, options_.waiting_most);
+      scaled(options_.ahead, std::min(1.0, most_requests(part) / static_cast<double>(requests)));
+  const core::Instant begin = open_.to;
+  part.traffic.from = begin;
+  part.traffic.judged_from = begin + core::Duration{1};
+  part.traffic.judged_until = begin + time + core::Duration{1};
+  const Span repeated = latest();
+  collect_begun(begin, repeated.from, options_.waiting_most);
+  const core::Instant end = begin + time + options_.after_ahead;
+  const core::Duration period = repeated.to - repeated.from;
+  for (core::Duration later = period; repeated.from + later < end; later += period)
+    add_later(repeated.from, std::min(repeated.to, end - later), later);
   return serve(part);
 }
 
@@ -235,31 +261,43 @@ std::size_t TrafficMemory::following(core::Instant from, core::Duration time) co
   return between(from, from + time).size() + between(now_ - missing, now_).size();
 }
 
-void TrafficMemory::collect(core::Instant from, core::Instant to, core::Duration tail, core::Duration waiting_most) {
+void TrafficMemory::add_later(core::Instant from, core::Instant to, core::Duration later) {
+  for (const signals::RecentRequest& request : between(from, to)) {
+    signals::RecentRequest& added = arriving_.emplace_back(request);
+    added.arrival += later;
+    added.output_tokens = lengths_->length(request, now_);
+  }
+}
+
+void TrafficMemory::collect_begun(core::Instant from, core::Instant cached_until, core::Duration waiting_most) {
   arriving_.clear();
   running_.clear();
   earlier_.clear();
-  const auto before = between(from - options_.length, from);
+  const auto before = between(from - options_.length, cached_until);
   for (const signals::RecentRequest& request : before.last(std::min(before.size(), options_.cached_requests)))
     if (!request.block_ids.empty() && lengths_->generated(request, from) > 0) earlier_.push_back(request);
-  const auto add = [&](const signals::RecentRequest& request, core::Instant arrival) {
-    signals::RecentRequest& added = arriving_.emplace_back(request);
-    added.arrival = arrival;
-    added.output_tokens = lengths_->length(request, now_);
-  };
   const core::Duration longest = std::min(3 * lengths_->request_time(kLongShare) / 2, options_.length);
   for (const signals::RecentRequest& request : between(from - longest - waiting_most, from)) {
     if (request.end != signals::RequestEnd::kNone) continue;
     const std::uint32_t generated = lengths_->generated(request, from), output = lengths_->length(request, now_);
-    if (generated == 0 && request.arrival >= from - waiting_most) add(request, request.arrival);
-    if (generated > 0 && generated < output)
-      running_.push_back({request.input_tokens + generated, output - generated, request.block_ids, request.target,
-                          request.pool, request.expected_output_tokens});
+    if (generated == 0 && request.arrival >= from - waiting_most) {
+      arriving_.push_back(request);
+      arriving_.back().output_tokens = output;
+    }
+    if (generated == 0 || generated >= output) continue;
+    running_.push_back({request.input_tokens + generated, output - generated, request.block_ids, request.target,
+                        request.pool, request.expected_output_tokens});
+    // If it is repeated, it finds what caches held before it arrived.
+    if (request.arrival > cached_until) running_.back().block_ids = {};
   }
-  for (const signals::RecentRequest& request : between(from, to + tail)) add(request, request.arrival);
+}
+
+void TrafficMemory::collect(core::Instant from, core::Instant to, core::Duration tail, core::Duration waiting_most) {
+  collect_begun(from, from, waiting_most);
+  add_later(from, to + tail, {});
   // There is no later traffic yet, so the latest is repeated.
   const core::Duration missing = std::clamp(to + tail - now_, core::Duration{}, tail);
-  for (const signals::RecentRequest& request : between(now_ - missing, now_)) add(request, request.arrival + missing);
+  add_later(now_ - missing, now_, missing);
 }
 
 std::optional<TrialCheck> TrafficMemory::check(const signals::SloPolicy& slo, double factor) {

@@ -38,6 +38,10 @@ struct MemoryOptions {
   core::Duration request_time_most = std::chrono::minutes{5};  // Limit of that time.
   // Where requests take long, a trial of the next minutes lasts this long and repeats the traffic of as long before.
   core::Duration ahead = std::chrono::seconds{150};
+  core::Duration after_ahead = std::chrono::seconds{50};  // And further traffic follows for this long.
+  // Beside the next minutes, only the latest slices count; see look_back().
+  core::Duration before_ahead = std::chrono::seconds{60};
+  std::size_t enough_before_ahead = 1000;
   // Requests that have waited longer when a trial begins are left out: they are late with any fleet.
   core::Duration waiting_most = std::chrono::seconds{2};
   std::uint32_t replicas_least = 3;  // Minimum replicas of a scaled-down fleet.
@@ -57,7 +61,8 @@ struct MemoryOptions {
 //
 // Requests that take long accumulate for minutes, in which the past does not show what a fleet will miss. Where more
 // than a tenth of the requests take longer than half of slice_most, the next minutes are simulated in place of the
-// latest slice, which is not closed yet. They begin with what runs and waits now, and repeat the latest traffic.
+// latest slice, which is not closed yet. They begin with what runs and waits when the slice ends, and repeat the latest
+// traffic. Prompts that arrive again find in the caches what they found the first time.
 //
 // Two shortcuts follow from the fact that a larger fleet has no lower attainment: a fleet with full attainment needs no
 // larger trials, and one with hardly half needs no smaller ones.
@@ -82,7 +87,8 @@ class TrafficMemory final : public FleetOutcomes {
   void restart(core::Instant from);
 
   // From now on, only the latest slices count: those that ended within this time, and earlier ones until there are
-  // `enough` requests, or back to the time at which the rate fell to less than half.
+  // `enough` requests, or back to the time at which the rate fell to less than half. Where trials look ahead, both are at
+  // most those of the options.
   void look_back(core::Duration least, std::size_t enough);
   [[nodiscard]] core::Duration length() const { return options_.length; }
   // Discards all outcomes because the trials have changed.
@@ -101,7 +107,7 @@ class TrafficMemory final : public FleetOutcomes {
   [[nodiscard]] core::Duration used() const;   // From the begin of the oldest of them until now.
 
   void archive(core::StateArchive& state) {
-    state("traffic_memory", closed_, open_, counted_from_, unchecked_, fleets_);
+    state("traffic_memory", closed_, open_, counted_from_, restarted_, unchecked_, fleets_);
   }
 
  private:
@@ -135,7 +141,8 @@ class TrafficMemory final : public FleetOutcomes {
   [[nodiscard]] core::Duration request_time() const;
   [[nodiscard]] core::Duration slice_most() const;
   [[nodiscard]] bool looks_ahead() const { return slice_most() > options_.slice_most; }
-  [[nodiscard]] std::span<const signals::RecentRequest> latest() const;  // Repeated if trials look ahead.
+  [[nodiscard]] Span latest() const;                // The traffic that is repeated if trials look ahead.
+  [[nodiscard]] std::size_t next_requests() const;  // Of the next minutes.
   void observe_fleet(const signals::Observation& observation);
   [[nodiscard]] std::optional<Fleet> steady_fleet(core::Instant from, core::Instant to) const;
   // Without the traffic itself. `requests`: those of the trial at the recorded rate.
@@ -149,6 +156,9 @@ class TrafficMemory final : public FleetOutcomes {
   [[nodiscard]] std::size_t following(core::Instant from, core::Duration time) const;
   // Fills earlier_, arriving_ and running_ for a trial from `from` until `tail` after `to`.
   void collect(core::Instant from, core::Instant to, core::Duration tail, core::Duration waiting_most);
+  // The part of it that has arrived by then; caches hold what was computed for arrivals until `cached_until`.
+  void collect_begun(core::Instant from, core::Instant cached_until, core::Duration waiting_most);
+  void add_later(core::Instant from, core::Instant to, core::Duration later);
 
   std::shared_ptr<FleetTrials> trials_;
   MemoryOptions options_;
@@ -157,6 +167,7 @@ class TrafficMemory final : public FleetOutcomes {
   std::deque<Slice> closed_;
   Slice open_{};  // From the end of the last closed slice until now; drops its outcomes when it changes.
   core::Instant counted_from_ = core::Instant::min();  // Slices that ended by then do not count.
+  core::Instant restarted_ = core::Instant::min();     // Begin of the last step.
   std::size_t served_ = 0;                             // Requests served in this tick.
   std::shared_ptr<OutputLengths> lengths_;
   std::deque<Span> unchecked_;                    // Closed slices without a comparison, oldest first.

@@ -15,26 +15,12 @@
 namespace penstock::planner {
 namespace {
 
+using testing::advance_at;
 using testing::at_s;
+using testing::kMeanOutput;
+using testing::long_tailed;
+using testing::observed_at;
 using testing::RecordedTrials;
-
-// Of the requests that have arrived by then.
-signals::Observation observed_at(double now, const std::vector<signals::RecentRequest>& requests) {
-  signals::Observation observation;
-  observation.now = at_s(now);
-  const auto end = std::partition_point(requests.begin(), requests.end(),
-                                        [&](const auto& request) { return request.arrival <= observation.now; });
-  observation.recent = {requests.begin(), end};
-  return observation;
-}
-
-void advance_at(std::initializer_list<double> times, const std::vector<signals::RecentRequest>& requests,
-                TrafficMemory& memory) {
-  for (const double now : times) {
-    memory.begin_tick(observed_at(now, requests));
-    memory.advance();
-  }
-}
 
 // A memory, the traffic that it is shown, and the trials that it asks.
 class Course {
@@ -331,20 +317,6 @@ TEST(TrafficMemory, RemembersOutcomesByTheRateTheyAreFor) {
   EXPECT_NEAR(run.trials->attempts.front().rate_factor, 1.5, 1e-12);
 }
 
-// Outputs of 50 or, one in five, 2000 tokens at 20 ms each: short ones end after a second, long ones run for 40 s.
-std::vector<signals::RecentRequest> long_tailed(double until_s, double rate_per_s, double now_s) {
-  std::vector<signals::RecentRequest> requests;
-  core::RandomStream random{3};
-  for (double at = 0.5 / rate_per_s; at < until_s; at += 1.0 / rate_per_s) {
-    const std::uint32_t output = random.uniform() < 0.2 ? 2000 : 50;
-    const bool ended = at + 0.05 + 0.02 * (output - 1) <= now_s;
-    requests.push_back({at_s(at), 500, ended ? output : 0, 50.0F, ended ? 20.0F : -1.0F, {}});
-  }
-  return requests;
-}
-
-constexpr double kMeanOutput = 0.2 * 2000 + 0.8 * 50;
-
 TEST(TrafficMemory, OutputLengthsOfOpenRequestsAreNotBiasedTowardsShortOnes) {
   const auto requests = long_tailed(120, 50, 120);
   // In the last 30 s nearly no long output has ended: lengths of the completed ones say a ninth of the truth.
@@ -381,32 +353,6 @@ TEST(TrafficMemory, ATrialBeginsWithTheRequestsThatRan) {
   EXPECT_EQ(attempt.judged_from_s, 175.0);
   EXPECT_NEAR(static_cast<double>(attempt.running), 88.0, 20.0);
   EXPECT_LE(attempt.first_s, 175.0 - 39.0);  // 90 % of requests take up to 40 s.
-}
-
-TEST(TrafficMemory, WhereRequestsTakeLongTheTimeToComeIsTriedInPlaceOfTheLatestSlice) {
-  const auto requests = long_tailed(300, 10, 300);
-  auto trials = std::make_shared<RecordedTrials>([](double, core::Instant) { return 1.0; });
-  TrafficMemory memory{trials,
-                       {.slice_least = std::chrono::seconds{30},
-                        .slice_most = std::chrono::seconds{60},
-                        .ahead = std::chrono::seconds{100},
-                        .tick_requests = 1'000'000}};
-  advance_at({175.0, 260.0, 300.0}, requests, memory);
-  const auto outcome = memory.outcome_at({2}, 1.5);
-  ASSERT_TRUE(outcome.has_value());
-  const RecordedTrials::Attempt& next = trials->attempts.front();
-  EXPECT_EQ(next.judged_from_s, 300.0);
-  EXPECT_NEAR(next.first_s, 300.0, 0.1);  // No warm-up: what runs is known.
-  EXPECT_NEAR(static_cast<double>(next.running), 88.0, 20.0);
-  EXPECT_EQ(next.requests, 1000U);  // Those of the last 100 s.
-  EXPECT_NEAR(static_cast<double>(next.output_tokens), 1000 * kMeanOutput, 100 * kMeanOutput);
-  EXPECT_EQ(next.rate_factor, 1.5);
-  EXPECT_EQ(outcome->all.requests, 1000 + 2600);
-
-  // Where they are short, it is the latest slice.
-  Course run{{.slice_least = std::chrono::seconds{30}, .slice_most = std::chrono::seconds{60}}};
-  run.go_on(90, 10);
-  EXPECT_EQ(run.tried_on({10}), (Begins{60, 0}));
 }
 
 TEST(TrafficMemory, ATrialKnowsThePromptsThatWereComputedBefore) {
