@@ -101,6 +101,24 @@ TEST(EndpointPicker, ALongQueueOutweighsThePrefix) {
   EXPECT_EQ(selection.overlap_keys, 0U);
 }
 
+// Sequences whose prompts were computed elsewhere are not slowed down by a prompt more than others are. The other replica
+// has more of them, which began long ago.
+TEST(EndpointPicker, SequencesWithoutAPromptAreNotYoung) {
+  Fleet fleet{2};
+  const auto decode = [&](std::uint32_t slot, core::Instant now) {
+    PickRequest request;
+    request.output_tokens = 1000;
+    request.decode_only = true;
+    Selection selection;
+    selection.slot = slot;
+    fleet.picker.dispatched(request, selection, now);
+    fleet.picker.assume_first_token(slot, 0, now, now);
+  };
+  for (int i = 0; i < 23; ++i) decode(1, kNow - 60s);
+  for (int i = 0; i < 20; ++i) decode(0, kNow);
+  EXPECT_EQ(fleet.choose(numbered(1, 40)).slot, 0U);
+}
+
 TEST(EndpointPicker, ExpectedTtftCoversTheQueueAndTheRequestsPrompt) {
   Fleet fleet{1};
   const Keys ahead = numbered(1, 31), own = numbered(100, 15);
