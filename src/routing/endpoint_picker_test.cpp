@@ -101,8 +101,8 @@ TEST(EndpointPicker, ALongQueueOutweighsThePrefix) {
   EXPECT_EQ(selection.overlap_keys, 0U);
 }
 
-// Sequences whose prompts were computed elsewhere are not slowed down by a prompt more than others are. The other replica
-// has more of them, which began long ago.
+// Sequences whose prompts were computed elsewhere are not slowed down by a prompt more than others are. The other
+// replica has more of them, which began long ago.
 TEST(EndpointPicker, SequencesWithoutAPromptAreNotYoung) {
   Fleet fleet{2};
   const auto decode = [&](std::uint32_t slot, core::Instant now) {

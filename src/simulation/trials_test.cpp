@@ -120,13 +120,11 @@ TEST(Trials, RunningRequestsLeaveRoomForPrompts) {
   planner::TrialTraffic traffic{requests, 1.0, at_s(100.0) + core::Duration{1}, core::kNever, running};
   traffic.from = at_s(100.0);
   trials->load(traffic);
-  EXPECT_GT(attainment(*trials, 4), 0.95);
-  const std::vector<std::uint32_t> fleet{4};
-  // Neither those that run nor the first one, which arrives when it begins, are judged.
-  EXPECT_EQ(trials->attempt(fleet).all.requests, 419.0);
+  const auto outcome = trials->attempt(std::array{4U});
+  EXPECT_GT(outcome.all.attainment(), 0.95);
+  EXPECT_EQ(outcome.all.requests, 419.0);  // Without those that run, and the first, which arrives when it begins.
 }
 
-// In a trial of a whole course, the middle is what a trial of the middle alone shows if it begins with what ran.
 // The second turns of 20 sessions, whose prompts of 3,000 tokens take 30 ms each if nothing is cached.
 TEST(Trials, CachesHoldEarlierPrompts) {
   std::vector<std::vector<std::uint32_t>> blocks(20);
@@ -176,10 +174,9 @@ TEST(Trials, ThePrefillPoolHoldsEarlierPrompts) {
 }
 
 TEST(Trials, AMiddlePartMatchesTheWholeIfItBeginsWithWhatRan) {
-  RunOptions run_options = tight();
   auto requests = unevenly(1200, 20.0);
   for (std::size_t i = 0; i < requests.size(); i += 5) requests[i].output_tokens = 1500;
-  const auto trials = make_trials(run_options);
+  const auto trials = make_trials(tight());
   trials->load({requests, 1.0, at_s(131.0), at_s(145.0)});
   const double whole = attainment(*trials, 2);
   const auto middle = std::partition_point(requests.begin(), requests.end(),

@@ -43,7 +43,7 @@ class LengthCurve {
 };
 
 // Requests whose gateway expected answers of a similar length, by powers of two, are estimated together, as soon as
-// enough of them have completed. A request that has generated more than nearly all of them is estimated by all requests.
+// enough of them have completed. A request that has generated more than nearly all of them is estimated by all.
 class OutputLengths {
  public:
   // Reads the requests at `now`; of more than 32,768 an even share. Linear in their number, once for each time.

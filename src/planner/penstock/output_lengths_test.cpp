@@ -99,7 +99,7 @@ TEST(OutputLengths, RequestsWithTheSameExpectationAreSimilar) {
   }
 }
 
-// With a length that the gateway expected nobody exceeds, a request that did is like all that are longer.
+// No completed request with its expected length was longer than what it has generated.
 TEST(OutputLengths, ARequestBeyondItsExpectationIsLikeAllOthers) {
   std::vector<signals::RecentRequest> requests;
   for (int i = 0; i < 300; ++i) {

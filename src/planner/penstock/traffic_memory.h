@@ -87,8 +87,8 @@ class TrafficMemory final : public FleetOutcomes {
   void restart(core::Instant from);
 
   // From now on, only the latest slices count: those that ended within this time, and earlier ones until there are
-  // `enough` requests, or back to the time at which the rate fell to less than half. Where trials look ahead, both are at
-  // most those of the options.
+  // `enough` requests, or back to the time at which the rate fell to less than half. Where trials look ahead, the
+  // options limit both.
   void look_back(core::Duration least, std::size_t enough);
   [[nodiscard]] core::Duration length() const { return options_.length; }
   // Discards all outcomes because the trials have changed.
