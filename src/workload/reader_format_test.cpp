@@ -82,6 +82,23 @@ TEST(TraceFormats, TimesOfMooncakeThatLookLikeAnotherUnitMustBeConfirmed) {
     EXPECT_EQ(message_of(times), "") << times;
 }
 
+// Two requests in every second or millisecond, or in every ten milliseconds.
+TEST(TraceFormats, WholeSecondsOfMooncakeMustBeConfirmed) {
+  const auto trace = [](int rows, int step) {
+    std::string text;
+    for (int row = 0; row < rows; ++row)
+      text += fmt::format("{{\"timestamp\":{},\"input_length\":5,\"output_length\":6}}\n", row / 2 * step);
+    return text;
+  };
+  EXPECT_EQ(message_of(trace(200, 1)),
+            "t.csv:1: timestamp: times 0, 0, 1 would be 2010 requests per second as milliseconds, and 2.01 as seconds; "
+            "the guess is s: confirm it with --time-format s, or give s, ms, us or ns");
+  EXPECT_EQ(message_of(trace(200, 10)), "");
+  EXPECT_EQ(message_of(trace(20, 1)), "") << "a burst";
+  EXPECT_EQ(read_text(trace(200, 1), {.time_format = TimeFormat::kSeconds}).value().requests.back().arrival,
+            core::kStart + std::chrono::seconds{99});
+}
+
 TEST(TraceFormats, MooncakeIdsMayBeHashesOfAnySize) {
   const auto workload =
       read_text(

@@ -174,11 +174,15 @@ TimeGuess guess_time_format(std::span<const std::string_view> texts) {
 
 TimeGuess confirm_milliseconds(std::span<const std::string_view> texts) {
   constexpr const Unit& kDocumented = kUnits[1];
+  // Whole seconds look like a rate that few services have. Fewer rows may be a burst.
+  constexpr double kFewHave = 1000.0;
+  constexpr std::size_t kBurst = 100;
   const Numbers numbers = numbers_in(texts);
   if (numbers.all.size() < 2) return {kDocumented.format, {}};
   const Unit* since_1970 = unit_since_1970(numbers);
   const Unit& likely = likely_unit(numbers);
-  const bool is_plain = since_1970 == nullptr ? !numbers.has_fraction : since_1970 == &kDocumented;
+  const bool is_usual = numbers.all.size() < kBurst || rate_in(kDocumented, numbers) < kFewHave;
+  const bool is_plain = since_1970 == nullptr ? !numbers.has_fraction && is_usual : since_1970 == &kDocumented;
   if (is_plain || &likely == &kDocumented) return {kDocumented.format, {}};
   return {likely.format,
           fmt::format("times {} would be {} requests per second as {}, and {} as {}", shown(texts),

@@ -39,8 +39,8 @@ struct TimeGuess {
 // Numbers of the magnitude of times since 1970 tell their unit, and a fraction tells seconds. Other numbers may be of
 // any unit. Dates tell their order if a day is above 12.
 [[nodiscard]] TimeGuess guess_time_format(std::span<const std::string_view> texts);
-// Of numbers that a trace format documents as milliseconds. Fractions or times since 1970 in another unit leave a doubt
-// if another unit gives the more usual rate.
+// Of numbers that a trace format documents as milliseconds. Fractions, times since 1970 in another unit, and whole
+// numbers of 1,000 requests/s and more leave a doubt if another unit gives the more usual rate.
 [[nodiscard]] TimeGuess confirm_milliseconds(std::span<const std::string_view> texts);
 
 // The error that names `what` has these times, and the flag that confirms the guess; for a guess with a doubt.
