@@ -52,6 +52,8 @@ struct ActiveRequest {
   std::uint32_t breaker_period = 0;
   bool decodes_only = false;   // Its prompt was computed by a prefill replica.
   bool slot_answered = false;  // Its first token came from this slot.
+  // Its prompt was computed before it came to this slot.
+  [[nodiscard]] bool decode_only() const { return decodes_only || prefilled; }
   // The prefill replica from which its KV may still be fetched; kNoSlot: none.
   std::uint32_t kv_slot = kNoSlot;
   core::Instant kv_until;

@@ -34,7 +34,7 @@ routing::PickRequest RequestRouter::pick_request(const ActiveRequest& request) c
   made.key_tokens = options_.key_tokens;
   made.output_tokens = request.estimate.output_tokens;
   made.without = request.failed_slots;
-  made.decode_only = request.decodes_only || request.prefilled;
+  made.decode_only = request.decode_only();
   // Where the prompt was computed before, the endpoint picker chooses by the load, the routers of peers by the prompt,
   // too.
   const bool by_load = made.decode_only && options_.strategy == routing::Strategy::kLive;
@@ -217,7 +217,7 @@ double RequestRouter::concurrent(const ActiveRequest& request) const {
 void RequestRouter::first_token(ActiveRequest& request, core::Instant now) {
   if (request.slot == kNoSlot || request.slot_answered) return;
   if (!request.decodes_only) request.prefilled_at = now;
-  if (request.decodes_only || request.prefilled)
+  if (request.decode_only())
     // How long it took depends on the transfer of the KV, and tells nothing of a prefill.
     replicas_.assume_first_token(request.slot, request.uncached_tokens, request.dispatched_at, now);
   else

@@ -69,14 +69,19 @@ std::optional<Replica::Unanswered> Replica::take_unanswered(std::uint32_t uncach
   return taken;
 }
 
-void Replica::first_token(std::uint32_t uncached_tokens, core::Duration ttft, core::Instant now, FleetSpeed& fleet) {
+std::optional<Replica::Unanswered> Replica::answer(std::uint32_t uncached_tokens, core::Instant sent_at,
+                                                   core::Instant now) {
   PENSTOCK_ASSERT(unanswered_requests_ > 0 && prefill_tokens_ >= uncached_tokens,
                   "a first token answers what was sent");
   --unanswered_requests_;
   prefill_tokens_ -= uncached_tokens;
   working_since_ = now;
   if (uncached_tokens > 0) young_sequences_.add(1.0, now);
-  const std::optional<Unanswered> sent = take_unanswered(uncached_tokens, now - ttft);
+  return take_unanswered(uncached_tokens, sent_at);
+}
+
+void Replica::first_token(std::uint32_t uncached_tokens, core::Duration ttft, core::Instant now, FleetSpeed& fleet) {
+  const std::optional<Unanswered> sent = answer(uncached_tokens, now - ttft, now);
   if (!sent) return;
   // The caller may count from an earlier attempt or from the arrival of the request.
   const core::Duration waited = std::min(ttft, now - sent->at);
@@ -84,13 +89,7 @@ void Replica::first_token(std::uint32_t uncached_tokens, core::Duration ttft, co
 }
 
 void Replica::assume_first_token(std::uint32_t uncached_tokens, core::Instant sent_at, core::Instant now) {
-  PENSTOCK_ASSERT(unanswered_requests_ > 0 && prefill_tokens_ >= uncached_tokens,
-                  "a first token answers what was sent");
-  --unanswered_requests_;
-  prefill_tokens_ -= uncached_tokens;
-  working_since_ = now;
-  if (uncached_tokens > 0) young_sequences_.add(1.0, now);
-  take_unanswered(uncached_tokens, sent_at);
+  answer(uncached_tokens, sent_at, now);
 }
 
 void Replica::finished(std::uint32_t uncached_tokens, std::uint32_t input_tokens, std::uint32_t output_tokens,

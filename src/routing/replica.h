@@ -92,6 +92,8 @@ class Replica {
   // The reported usage with what was sent since, and at least what the open requests need. Empty without a report.
   [[nodiscard]] std::optional<double> expected_kv_usage(const EndpointPickerOptions& options, core::Instant now) const;
   [[nodiscard]] double slow_start(const EndpointPickerOptions& options, core::Instant now) const;
+  // A first token came; returns what it answers, if that is known.
+  std::optional<Unanswered> answer(std::uint32_t uncached_tokens, core::Instant sent_at, core::Instant now);
   std::optional<Unanswered> take_unanswered(std::uint32_t uncached_tokens, core::Instant at);
 
   double weight_;

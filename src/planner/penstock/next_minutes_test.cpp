@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <cmath>
 #include <memory>
 #include <vector>
 
@@ -26,10 +25,8 @@ const MemoryOptions kAhead{.slice_least = std::chrono::seconds{30},
                            .tick_requests = 1'000'000};
 
 struct Memory {
-  explicit Memory(const MemoryOptions& options = kAhead)
-      : trials(std::make_shared<RecordedTrials>([](double, core::Instant) { return 1.0; })), memory(trials, options) {}
-  std::shared_ptr<RecordedTrials> trials;
-  TrafficMemory memory;
+  std::shared_ptr<RecordedTrials> trials = std::make_shared<RecordedTrials>([](double, core::Instant) { return 1.0; });
+  TrafficMemory memory{trials, kAhead};
 };
 
 TEST(NextMinutes, TheyRepeatTheLatestTrafficWithWhatRuns) {

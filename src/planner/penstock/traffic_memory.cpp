@@ -42,7 +42,7 @@ void TrafficMemory::begin_tick(const signals::Observation& observation) {
   recent_ = observation.recent;
   now_ = observation.now;
   served_ = 0;
-  if (!lengths_->known()) lengths_->observe(recent_, now_);              // Since the start, a search was restored.
+  if (!lengths_->known()) lengths_->observe(recent_, now_);              // A restored search goes on.
   if (!fleets_.empty() && now_ < fleets_.back().since) fleets_.clear();  // The clock went back.
   observe_fleet(observation);
 }
@@ -221,10 +221,7 @@ TrialOutcome TrafficMemory::attempt_next(const Fleet& fleet, double load) {
   part.traffic.judged_until = begin + time + core::Duration{1};
   const Span repeated = latest();
   collect_begun(begin, repeated.from, options_.waiting_most);
-  const core::Instant end = begin + time + options_.after_ahead;
-  const core::Duration period = repeated.to - repeated.from;
-  for (core::Duration later = period; repeated.from + later < end; later += period)
-    add_later(repeated.from, std::min(repeated.to, end - later), later);
+  repeat(repeated, begin + time + options_.after_ahead);
   return serve(part);
 }
 
@@ -269,6 +266,12 @@ void TrafficMemory::add_later(core::Instant from, core::Instant to, core::Durati
   }
 }
 
+void TrafficMemory::repeat(const Span& traffic, core::Instant until) {
+  const core::Duration period = traffic.to - traffic.from;
+  for (core::Duration later = period; traffic.from + later < until; later += period)
+    add_later(traffic.from, std::min(traffic.to, until - later), later);
+}
+
 void TrafficMemory::collect_begun(core::Instant from, core::Instant cached_until, core::Duration waiting_most) {
   arriving_.clear();
   running_.clear();
@@ -297,7 +300,7 @@ void TrafficMemory::collect(core::Instant from, core::Instant to, core::Duration
   add_later(from, to + tail, {});
   // There is no later traffic yet, so the latest is repeated.
   const core::Duration missing = std::clamp(to + tail - now_, core::Duration{}, tail);
-  add_later(now_ - missing, now_, missing);
+  repeat({now_ - missing, now_}, to + tail);
 }
 
 std::optional<TrialCheck> TrafficMemory::check(const signals::SloPolicy& slo, double factor) {

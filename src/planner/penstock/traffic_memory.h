@@ -159,6 +159,8 @@ class TrafficMemory final : public FleetOutcomes {
   // The part of it that has arrived by then; caches hold what was computed for arrivals until `cached_until`.
   void collect_begun(core::Instant from, core::Instant cached_until, core::Duration waiting_most);
   void add_later(core::Instant from, core::Instant to, core::Duration later);
+  // Adds the traffic once more after its end, and again, until that time.
+  void repeat(const Span& traffic, core::Instant until);
 
   std::shared_ptr<FleetTrials> trials_;
   MemoryOptions options_;

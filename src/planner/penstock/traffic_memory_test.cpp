@@ -4,12 +4,10 @@
 
 #include <algorithm>
 #include <chrono>
-#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <vector>
 
-#include "core/random.h"
 #include "planner/penstock/trials_testing.h"
 
 namespace penstock::planner {
