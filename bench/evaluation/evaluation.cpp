@@ -89,6 +89,8 @@ Run run_of(const decision::RunResult& result) {
 
 Run pooled(std::span<const Run> runs) {
   Run pool = runs.front();
+  if (runs.size() == 1) return pool;
+  pool.of_seeds.assign(runs.begin(), runs.end());
   const auto count = static_cast<double>(runs.size());
   const auto mean = [&](auto member) {
     double sum = 0.0;
@@ -124,6 +126,16 @@ std::optional<Rival> best_peer(const TraceEvaluation& trace, double attainment) 
     if (cost && (!best || cost->gpu_hours < best->gpu_hours)) best = Rival{peer.policy, cost->gpu_hours};
   }
   return best;
+}
+
+const Run* run_of_best_peer(const TraceEvaluation& trace, double attainment) {
+  const auto best = best_peer(trace, attainment);
+  const PolicyRuns* peer = best ? find_peer(trace, best->name) : nullptr;
+  const Run* cheapest = nullptr;
+  if (peer != nullptr)
+    for (const Run& run : peer->runs)
+      if (run.attainment >= attainment && (cheapest == nullptr || run.gpu_hours < cheapest->gpu_hours)) cheapest = &run;
+  return cheapest;
 }
 
 std::optional<Cost> oracle_cost(const TraceEvaluation& trace, double attainment) {
@@ -235,13 +247,6 @@ std::string cpu_report(const Evaluation& evaluation) {
     for (const PolicyRuns& peer : trace.peers) add_runs(trace.name, peer.policy, peer.runs);
     add_runs(trace.name, "fixed fleets", trace.fixed.runs);
     add_runs(trace.name, "clairvoyant", trace.oracle);
-    std::vector<Run> seeds;
-    // The first seed is that of the rows above, unless they pool all seeds.
-    for (std::size_t i = trace.seeds_pooled > 1 ? 0 : 1; i < trace.seeds.size(); ++i) {
-      seeds.push_back(trace.seeds[i].penstock);
-      if (trace.seeds[i].peer) seeds.push_back(*trace.seeds[i].peer);
-    }
-    add_runs(trace.name, "other seeds", seeds);
   }
   for (const AblationEvaluation& ablation : evaluation.ablations)
     for (const AblationRow& row : ablation.rows) add_runs("ablation", row.name, row.runs);

@@ -30,7 +30,8 @@ struct Run {
   double direction_changes_per_day = 0.0;
   std::uint64_t requests = 0, misses = 0, actions = 0, failed = 0;
   std::uint32_t replicas = 0, peak_replicas = 0;
-  double cpu_s = 0.0;  // CPU time of the run, with the search of a clairvoyant.
+  double cpu_s = 0.0;         // CPU time of the run, with the search of a clairvoyant.
+  std::vector<Run> of_seeds;  // What a pooled() run was made of; empty: it has one seed.
 };
 [[nodiscard]] Run run_of(const decision::RunResult& result);
 // One run out of those with other seeds, at least one: shares of all requests, costs and rates on the mean.
@@ -40,13 +41,6 @@ struct Run {
 struct PolicyRuns {
   std::string policy, parameter;  // "keda-tokens", "utilisation"; empty: it has none.
   std::vector<Run> runs;
-};
-
-// The same two rows with another seed, of which router, engines and scaled copies draw.
-struct SeedRuns {
-  std::uint64_t seed = 1;
-  Run penstock;             // With kGoal.
-  std::optional<Run> peer;  // The best peer of the first seed, with the setting that was the cheapest there.
 };
 
 struct TraceEvaluation {
@@ -62,8 +56,7 @@ struct TraceEvaluation {
   PolicyRuns fixed;                // Fixed fleets by size.
   std::vector<Run> oracle;         // By goal.
   std::optional<Run> first_half;   // The smallest fixed fleet that reached the goal in the first half.
-  std::vector<SeedRuns> seeds;     // Empty, or the first seed and others.
-  std::uint32_t seeds_pooled = 1;  // Every run above is the pooled() one of this many seeds.
+  std::uint32_t seeds = 1;         // Every run above is the pooled() one of this many seeds.
   double preparation_cpu_s = 0.0;  // CPU time to read the trace, choose the first fleet and load-test a replica.
 };
 
@@ -109,6 +102,8 @@ struct Rival {
 };
 // The cheapest peer, each with the setting that suits this trace best.
 [[nodiscard]] std::optional<Rival> best_peer(const TraceEvaluation& trace, double attainment);
+// Its run that reached the attainment for the least; null if no peer has one.
+[[nodiscard]] const Run* run_of_best_peer(const TraceEvaluation& trace, double attainment);
 // The least of the clairvoyant and all other runs.
 [[nodiscard]] std::optional<Cost> oracle_cost(const TraceEvaluation& trace, double attainment);
 // The cheapest fixed fleet that reaches kGoal, or the best one that was run.

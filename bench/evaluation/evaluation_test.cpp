@@ -55,6 +55,10 @@ TEST(Comparison, TheBestPeerHasTheSettingThatSuitsTheTrace) {
   EXPECT_EQ(best->name, "keda-tokens");
   EXPECT_NEAR(best->gpu_hours, 8.0, 1e-9);
   EXPECT_FALSE(best_peer(trace, 0.99999));
+  ASSERT_NE(run_of_best_peer(trace, 0.99), nullptr);
+  EXPECT_EQ(run_of_best_peer(trace, 0.99)->policy, "keda-tokens:utilisation=0.75");
+  EXPECT_EQ(run_of_best_peer(trace, 0.98), run_of_best_peer(trace, 0.99));  // The run between 97 and 99 % is none.
+  EXPECT_EQ(run_of_best_peer(trace, 0.99999), nullptr);
 }
 
 TEST(Comparison, TheOracleIsNeverWorseThanAnyRun) {
@@ -130,7 +134,11 @@ TEST(Pooled, SharesAreOfAllRequestsAndCostsAreMeans) {
   EXPECT_DOUBLE_EQ(both.direction_changes_per_day, 10.0);
   EXPECT_EQ(both.replicas, 1U);
   EXPECT_EQ(both.peak_replicas, 7U);
-  EXPECT_DOUBLE_EQ(pooled(std::vector{first}).attainment, 0.99);
+  ASSERT_EQ(both.of_seeds.size(), 2U);
+  EXPECT_EQ(both.of_seeds[1].misses, 300U);
+  const evaluation::Run alone = pooled(std::vector{first});
+  EXPECT_DOUBLE_EQ(alone.attainment, 0.99);
+  EXPECT_TRUE(alone.of_seeds.empty());
 }
 
 TEST(Comparison, OnlyPeersWithTheirStandardSettingDominate) {
@@ -172,14 +180,10 @@ TEST(CpuReport, HasALineForEachPolicyThatTookTimeAndTheSum) {
   trace.preparation_cpu_s = 2.0;
   trace.penstock.runs[0].cpu_s = 10.0;
   trace.penstock.runs[1].cpu_s = 20.5;
-  const auto again = trace.penstock.runs[1];
-  trace.seeds = {{1, trace.penstock.runs[1], {}}, {2, again, {}}, {3, again, again}};
   evaluation.cpu_s = 100.0;
   const std::string report = cpu_report(evaluation);
   EXPECT_NE(report.find("sample           penstock                   2 runs     30.5 CPU s\n"), std::string::npos)
       << report;
-  // The first seed is the run above.
-  EXPECT_NE(report.find("other seeds                3 runs     61.5 CPU s\n"), std::string::npos) << report;
   EXPECT_EQ(report.find("keda-tokens"), std::string::npos);
   EXPECT_NE(report.find("100.0 CPU s\n"), std::string::npos);
 }

@@ -32,7 +32,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kRobustness = "robustness", kAblation = "ablation", kSeeds = "seeds";
+constexpr std::string_view kRobustness = "robustness", kAblation = "ablation";
 constexpr std::uint32_t kJobsMax = 1024;
 constexpr std::uint32_t kPartsAtOnce = 2;
 
@@ -49,11 +49,10 @@ struct Request {
 core::Result<std::vector<std::string>> read_parts(std::string_view list, bool quick) {
   std::vector<std::string> known;
   for (const EvaluationTrace& trace : evaluation_traces()) known.emplace_back(trace.name);
-  for (const std::string_view part : {kRobustness, kAblation, kSeeds}) known.emplace_back(part);
+  for (const std::string_view part : {kRobustness, kAblation}) known.emplace_back(part);
   if (list.empty()) {
     for (const EvaluationTrace& trace : evaluation_traces())
       if (quick && !trace.in_quick) std::erase(known, trace.name);
-    if (quick) std::erase(known, kSeeds);
     return known;
   }
   std::vector<std::string> parts;
@@ -145,11 +144,12 @@ core::Result<void> evaluate_parts(const Request& request, Terminal& terminal, Ev
   const EvaluationScope& scope = request.scope;
   std::vector<replay::Task> tasks;
   for (std::size_t i = 0; i < traces.size(); ++i)
-    add_part(tasks, traces[i]->name, traces[i]->day_long ? 10.0 : 2.0, evaluation.traces[i], terminal,
+    add_part(tasks, traces[i]->name, traces[i]->day_long || traces[i]->request_cost > 1.0 ? 10.0 : 2.0,
+             evaluation.traces[i], terminal,
              [&scope, trace = traces[i]](const ShowProgress& show) { return evaluate_trace(*trace, scope, show); });
   if (request.wants(kAblation))
     add_part(tasks, kAblation, 9.0, evaluation.ablations, terminal,
-             [&scope](const ShowProgress& show) { return evaluate_ablations(scope, show); });
+             [&](const ShowProgress& show) { return evaluate_ablations(scope, request.parts, show); });
   if (request.wants(kRobustness))
     add_part(tasks, kRobustness, 4.0, evaluation.scenarios, terminal, [&scope](const ShowProgress& show) {
       return evaluate_scenarios(evaluation_scenarios(scope.quick), scope, show);
@@ -169,10 +169,7 @@ core::Result<Evaluation> evaluate(const Request& request) {
   if (auto done = run_transfers(evaluation.traces, request.scope, show); !done)
     return tl::make_unexpected(done.error());
   terminal.part_done("settings of other traces");
-  if (request.wants(kSeeds)) {
-    if (auto done = run_seeds(evaluation.traces, request.scope, show); !done) return tl::make_unexpected(done.error());
-    terminal.part_done(kSeeds);
-  }
+  fill_shipped(evaluation);
   evaluation.cpu_s = static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
   return evaluation;
 }

@@ -133,7 +133,7 @@ std::string first_fleet(const RunInfo& info) {
 // "all", "the busiest 1 h", "all, with 3 seeds"
 std::string replayed(const TraceEvaluation& trace) {
   const std::string part = trace.notes.empty() ? "all" : trace.notes;
-  return trace.seeds_pooled == 1 ? part : fmt::format("{}, with {} seeds", part, trace.seeds_pooled);
+  return trace.seeds == 1 ? part : fmt::format("{}, with {} seeds", part, trace.seeds);
 }
 
 std::vector<std::string> swept_on_days() {

@@ -26,15 +26,15 @@ std::string hours(std::span<const Run> runs) {
   return fmt::format("{} ({} to {})", in_hours(spread.mean), in_hours(spread.least), in_hours(spread.most));
 }
 
+// Empty if the trace has one seed.
 std::string seeds_row(const TraceEvaluation& trace) {
-  std::vector<Run> own, peers;
-  for (const SeedRuns& seed : trace.seeds) {
-    own.push_back(seed.penstock);
-    if (seed.peer) peers.push_back(*seed.peer);
-  }
-  std::string row = fmt::format("| {} | {} | {} | {} |", trace.title, own.size(), attainments(own), hours(own));
-  if (peers.empty()) return row + " – | – | – |\n";
-  return row + fmt::format(" {} | {} | {} |\n", code(peers.front().policy), attainments(peers), hours(peers));
+  const Run* own = at_goal(trace, kGoal);
+  if (own == nullptr || own->of_seeds.empty()) return {};
+  std::string row = fmt::format("| {} | {} | {} | {} |", trace.title, own->of_seeds.size(), attainments(own->of_seeds),
+                                hours(own->of_seeds));
+  const Run* peer = run_of_best_peer(trace, kGoal);
+  if (peer == nullptr || peer->of_seeds.empty()) return row + " – | – | – |\n";
+  return row + fmt::format(" {} | {} | {} |\n", code(peer->policy), attainments(peer->of_seeds), hours(peer->of_seeds));
 }
 
 std::string ablation_row(const AblationRow& row, const AblationRow& shipped) {
@@ -66,13 +66,11 @@ std::string ratio(std::optional<double> ours, std::optional<double> theirs) {
 
 std::string seeds_section(const Evaluation& evaluation) {
   std::string rows;
-  for (const TraceEvaluation& trace : evaluation.traces)
-    if (!trace.seeds.empty()) rows += seeds_row(trace);
+  for (const TraceEvaluation& trace : evaluation.traces) rows += seeds_row(trace);
   if (rows.empty()) return {};
   return "\n## Several seeds\n\n"
          "Mean and range over the seeds, of which the router, the built-in workload and scaled copies of a trace draw. "
-         "Penstock has the\ngoal of 99 %, the best peer the setting that was the cheapest at 99 % in the section "
-         "of the trace.\n\n"
+         "Penstock has the\ngoal of 99 %, the best peer the cheapest setting that reached 99 %.\n\n"
          "| trace | seeds | Penstock: attainment | GPU-hours | best peer | attainment | GPU-hours |\n"
          "|---|---|---|---|---|---|---|\n" +
          rows;

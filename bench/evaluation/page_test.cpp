@@ -155,10 +155,11 @@ TEST(Page, HasARobustnessTableOnlyWithScenarios) {
 TEST(Page, ShowsTheRangeOverSeeds) {
   Evaluation evaluation = sample();
   EXPECT_EQ(evaluation_markdown(evaluation, "images").find("## Several seeds"), std::string::npos);
-  const auto peer = run("keda-tokens:utilisation=0.75", 0.99, 8.0);
-  evaluation.traces[0].seeds = {{1, run("penstock", 0.990, 6.0), peer},
-                                {2, run("penstock", 0.992, 6.6), peer},
-                                {3, run("penstock", 0.985, 5.4), peer}};
+  TraceEvaluation& trace = evaluation.traces[0];
+  trace.penstock.runs[1].of_seeds = {run("penstock", 0.990, 6.0), run("penstock", 0.992, 6.6),
+                                     run("penstock", 0.985, 5.4)};
+  const evaluation::Run peer = trace.peers[0].runs[1];
+  trace.peers[0].runs[1].of_seeds = {peer, peer, peer};
   const std::string page = evaluation_markdown(evaluation, "images");
   EXPECT_NE(
       page.find("| Sample <day> | 3 | 98.90 % (98.50 to 99.20) | 6.00 (5.40 to 6.60) | `keda-tokens:utilisation=0.75` "

@@ -188,10 +188,6 @@ std::string notes_of(const EvaluationTrace& trace, const EvaluationScope& scope)
   return fmt::format("the busiest {}", report::format_seconds(core::to_seconds(trace.quick_window)));
 }
 
-core::Result<TraceRuns> prepared(const EvaluationTrace& trace, const configuration::Configuration& settings) {
-  return trace.drawn ? TraceRuns::prepare(settings, seeds_of(trace)) : TraceRuns::prepare(settings);
-}
-
 // Settings of peers that were tuned on other traces and that no runs on this one enclose.
 std::vector<std::pair<std::size_t, double>> missing_settings(const std::vector<TraceEvaluation>& traces,
                                                              const TraceEvaluation& trace) {
@@ -216,11 +212,11 @@ core::Result<TraceEvaluation> evaluate_trace(const EvaluationTrace& trace, const
   const CpuTimer timer;
   const auto settings = settings_of(trace, scope);
   if (!settings) return tl::make_unexpected(settings.error());
-  auto runs = prepared(trace, *settings);
+  auto runs = TraceRuns::prepare(*settings, seeds_of(trace));
   if (!runs) return tl::make_unexpected(runs.error());
   if (auto found = runs->find_capacity(); !found) return tl::make_unexpected(found.error());
   TraceEvaluation evaluation;
-  if (trace.drawn) evaluation.seeds_pooled = trace.seeds;
+  evaluation.seeds = trace.seeds;
   evaluation.preparation_cpu_s = timer.seconds();
   evaluation.name = trace.name;
   evaluation.title = trace.title;
@@ -243,7 +239,7 @@ core::Result<void> run_transfers(std::vector<TraceEvaluation>& traces, const Eva
     const EvaluationTrace& trace = *find_trace(evaluation.name);
     const auto settings = settings_of(trace, scope);
     if (!settings) return tl::make_unexpected(settings.error());
-    auto runs = prepared(trace, *settings);
+    auto runs = TraceRuns::prepare(*settings, seeds_of(trace));
     if (!runs) return tl::make_unexpected(runs.error());
     if (auto found = runs->find_capacity(); !found) return found;
     std::vector<Run> made(missing.size());

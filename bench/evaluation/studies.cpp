@@ -1,5 +1,6 @@
 #include "evaluation/studies.h"
 
+#include <algorithm>
 #include <array>
 #include <optional>
 #include <utility>
@@ -47,52 +48,11 @@ Run named(Run run, std::optional<double> setting, const CpuTimer& timer) {
   return run;
 }
 
-const Run* run_with(const PolicyRuns& policy, double setting) {
-  for (const Run& run : policy.runs)
-    if (run.setting && *run.setting == setting) return &run;
-  return nullptr;
-}
-
-// The best peer of the trace with its best setting; empty if no peer reached the goal.
-struct Chosen {
-  std::string policy;  // With its setting.
-  Run run;
-};
-std::optional<Chosen> chosen_peer(const TraceEvaluation& trace) {
-  const auto best = best_peer(trace, kGoal);
-  const PolicyRuns* peer = best ? find_peer(trace, best->name) : nullptr;
-  const auto setting = peer == nullptr ? std::nullopt : tuned_setting(*peer);
-  const Run* run = setting ? run_with(*peer, *setting) : nullptr;
-  if (run == nullptr) return std::nullopt;
-  return Chosen{run->policy, *run};
-}
-
-core::Result<SeedRuns> run_seed(const EvaluationTrace& trace, std::uint64_t seed, const std::optional<Chosen>& chosen,
-                                const EvaluationScope& scope) {
-  const auto settings = settings_of(trace, scope);
-  if (!settings) return tl::make_unexpected(settings.error());
-  auto runs = TraceRuns::prepare(*settings, std::span{&seed, 1});
-  if (!runs) return tl::make_unexpected(runs.error());
-  SeedRuns made{seed, {}, {}};
-  const CpuTimer timer;
-  const auto own = runs->penstock(kGoal, {});
-  if (!own) return tl::make_unexpected(own.error());
-  made.penstock = named(*own, kGoal, timer);
-  if (!chosen) return made;
-  if (auto found = runs->find_capacity(); !found) return tl::make_unexpected(found.error());
-  const CpuTimer peer_timer;
-  const auto other = runs->peer(chosen->policy);
-  if (!other) return tl::make_unexpected(other.error());
-  made.peer = named(*other, chosen->run.setting, peer_timer);
-  made.peer->policy = chosen->policy;
-  return made;
-}
-
 core::Result<void> run_row(const EvaluationTrace& trace, const Ablation& ablation, const std::vector<double>& goals,
                            const EvaluationScope& scope, const Progress& progress, AblationRow& row) {
   const auto settings = settings_of(trace, scope, ablation.flags);
   if (!settings) return tl::make_unexpected(settings.error());
-  const auto runs = TraceRuns::prepare(*settings);
+  const auto runs = TraceRuns::prepare(*settings, seeds_of(trace));
   if (!runs) return tl::make_unexpected(runs.error());
   for (std::size_t i = 0; i < goals.size(); ++i) {
     const CpuTimer timer;
@@ -116,32 +76,8 @@ std::vector<AblationTrace> ablation_traces(const EvaluationScope& scope) {
   return {{"mooncake", goals}, {"azure", goals}, {kPools, goals}, {"servegen-large", {kGoal}}};
 }
 
-core::Result<void> run_seeds(std::vector<TraceEvaluation>& traces, const EvaluationScope& scope,
-                             const ShowProgress& show) {
-  std::vector<Task> tasks;
-  for (TraceEvaluation& evaluation : traces) {
-    const EvaluationTrace* trace = find_trace(evaluation.name);
-    const Run* shipped = at_goal(evaluation, kGoal);
-    if (trace == nullptr || trace->seeds == 1 || shipped == nullptr) continue;
-    const std::optional<Chosen> chosen = chosen_peer(evaluation);
-    const std::span<const std::uint64_t> seeds = seeds_of(*trace);
-    evaluation.seeds.resize(seeds.size());
-    for (std::size_t i = 0; i < seeds.size(); ++i) {
-      if (!trace->drawn && seeds[i] == evaluation.info.seed) {
-        evaluation.seeds[i] = {seeds[i], *shipped, chosen ? std::optional{chosen->run} : std::nullopt};
-        continue;
-      }
-      tasks.push_back({"other seeds", 1.0, [&evaluation, trace, chosen, &scope, seeds, i](const Progress&) {
-                         return run_seed(*trace, seeds[i], chosen, scope).map([&](SeedRuns made) {
-                           evaluation.seeds[i] = std::move(made);
-                         });
-                       }});
-    }
-  }
-  return replay::run_tasks(tasks, scope.jobs, show);
-}
-
 core::Result<std::vector<AblationEvaluation>> evaluate_ablations(const EvaluationScope& scope,
+                                                                 std::span<const std::string> evaluated,
                                                                  const ShowProgress& show) {
   const std::vector<AblationTrace> on = ablation_traces(scope);
   std::vector<AblationEvaluation> evaluations(on.size());
@@ -154,9 +90,11 @@ core::Result<std::vector<AblationEvaluation>> evaluate_ablations(const Evaluatio
       if ((ablation.only_on.empty() || ablation.only_on == trace.name) && (ablation.on_days || !trace.day_long))
         chosen.push_back(&ablation);
     evaluations[i].rows.resize(chosen.size());
+    const bool shipped_runs = std::find(evaluated.begin(), evaluated.end(), trace.name) != evaluated.end();
     for (std::size_t row = 0; row < chosen.size(); ++row) {
       AblationRow& into = evaluations[i].rows[row];
       into = {std::string{chosen[row]->name}, std::string{chosen[row]->flags}, {}};
+      if (row == 0 && shipped_runs) continue;
       tasks.push_back({into.name, trace.day_long ? 20.0 : 1.0,
                        [&trace, ablation = chosen[row], &goals = on[i].goals, &scope, &into](const Progress& progress) {
                          return run_row(trace, *ablation, goals, scope, progress, into);
@@ -165,6 +103,15 @@ core::Result<std::vector<AblationEvaluation>> evaluate_ablations(const Evaluatio
   }
   if (auto done = replay::run_tasks(tasks, scope.jobs, show); !done) return tl::make_unexpected(done.error());
   return evaluations;
+}
+
+void fill_shipped(Evaluation& evaluation) {
+  for (AblationEvaluation& ablation : evaluation.ablations)
+    for (const TraceEvaluation& trace : evaluation.traces)
+      if (std::vector<Run>& runs = ablation.rows.front().runs; trace.title == ablation.trace && runs.empty()) {
+        runs = trace.penstock.runs;
+        for (Run& run : runs) run.cpu_s = 0.0;  // It counts on the trace.
+      }
 }
 
 }  // namespace penstock::evaluation

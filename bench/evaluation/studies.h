@@ -1,8 +1,9 @@
-// Runs of Penstock's policy beyond the comparison on one trace: other seeds, and one part off at a time.
+// Runs of Penstock's policy beyond the comparison on one trace: one part off at a time.
 #pragma once
 
 #include <functional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -32,11 +33,11 @@ struct AblationTrace {
 };
 [[nodiscard]] std::vector<AblationTrace> ablation_traces(const EvaluationScope& scope);
 
-// Runs Penstock and the best peer of each trace that has several seeds with each of them that was not run.
-[[nodiscard]] core::Result<void> run_seeds(std::vector<TraceEvaluation>& traces, const EvaluationScope& scope,
-                                           const ShowProgress& show);
-
+// `evaluated` has the names of traces on which Penstock runs anyway: their rows as shipped stay empty.
 [[nodiscard]] core::Result<std::vector<AblationEvaluation>> evaluate_ablations(const EvaluationScope& scope,
+                                                                               std::span<const std::string> evaluated,
                                                                                const ShowProgress& show);
+// Fills empty rows as shipped with Penstock's runs on the trace.
+void fill_shipped(Evaluation& evaluation);
 
 }  // namespace penstock::evaluation

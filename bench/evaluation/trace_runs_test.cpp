@@ -3,12 +3,15 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "evaluation/evaluation_testing.h"
 #include "evaluation/studies.h"
 #include "evaluation/traces.h"
 #include "planner/policy.h"
 
 namespace penstock::evaluation {
 namespace {
+
+using testing::sample;
 
 TEST(SweptParameters, EverySettingOfASweepIsAccepted) {
   std::vector<std::string_view> policies = planner::policy_names();
@@ -46,6 +49,20 @@ TEST(TraceRuns, AllStartWithWhatTheFirstTenMinutesNeed) {
   ASSERT_TRUE(fixed.has_value());
   EXPECT_GE(fixed->attainment, kGoal);
   EXPECT_GT(fixed->gpu_hours, of_half->front() * (20.0 - 7.0) / 60.0 * 0.99);  // Until the last response.
+}
+
+TEST(Ablations, RowsAsShippedAreThoseOfTheTrace) {
+  Evaluation evaluation = sample();
+  evaluation.traces[0].penstock.runs[1].cpu_s = 3.0;
+  evaluation.ablations = {{"Sample <day>", {{"as shipped", "", {}}, {"no load loop", "", {}}}},
+                          {"Another", {{"as shipped", "", {}}}}};
+  fill_shipped(evaluation);
+  const std::vector<evaluation::Run>& shipped = evaluation.ablations[0].rows[0].runs;
+  ASSERT_EQ(shipped.size(), 2U);
+  EXPECT_EQ(shipped[1].gpu_hours, 6.0);
+  EXPECT_EQ(shipped[1].cpu_s, 0.0);
+  EXPECT_TRUE(evaluation.ablations[0].rows[1].runs.empty());
+  EXPECT_TRUE(evaluation.ablations[1].rows[0].runs.empty());
 }
 
 TEST(TraceRuns, SeveralSeedsArePooled) {

@@ -52,11 +52,6 @@ constexpr EvaluationTrace with_seeds(EvaluationTrace trace, std::uint32_t seeds)
   return trace;
 }
 
-constexpr EvaluationTrace drawn(EvaluationTrace trace) {
-  trace.drawn = true;
-  return trace;
-}
-
 // Sessions of coding agents, whose prompts are long and mostly in the cache.
 constexpr EvaluationTrace claude_code() {
   EvaluationTrace trace{"claude-code", "Claude Code, closed loop", "claude_code_sessions.jsonl.zst"};
@@ -69,7 +64,7 @@ constexpr EvaluationTrace claude_code() {
 
 constexpr std::array kTraces{
     // An hour with one burst of six minutes: what a policy attains depends on where it falls.
-    drawn(with_seeds({"built-in", "Built-in workload", "built-in"}, 8)),
+    with_seeds({"built-in", "Built-in workload", "built-in"}, 8),
     with_seeds({"mooncake", "Mooncake conversation", "mooncake_conversation.jsonl.xz", 2.0}, 3),
     with_seeds({"azure", "Azure 2023 code", kAzure, 8.0}, 3),
     azure_with_start_up("azure-30s", "Azure 2023 code, start-up 30 s", std::chrono::seconds{30}, true),
@@ -80,9 +75,10 @@ constexpr std::array kTraces{
                "--engine roofline:qwen3-30b-a3b,h100,precision=bf16"),
     azure_with("azure-pools", "Azure 2023 code, prefill and decode pools", 16.0,
                "--pool role=prefill --pool role=decode"),
-    drawn(with_seeds(claude_code(), 3)),
-    thin_day("servegen-r1", "ServeGen DeepSeek-R1, hours 0 to 14", "servegen_deepseek_r1_h0_14.csv.zst", 24.0,
-             std::chrono::hours{1}),
+    with_seeds(claude_code(), 3),
+    with_seeds(thin_day("servegen-r1", "ServeGen DeepSeek-R1, hours 0 to 14", "servegen_deepseek_r1_h0_14.csv.zst",
+                        24.0, std::chrono::hours{1}),
+               2),
     thin_day("servegen-large", "ServeGen m-large, day 0", "servegen_large_day0_thinned.csv.zst", 36.0,
              std::chrono::hours{1}),
     thin_day("servegen-mid", "ServeGen m-mid, day 1", "servegen_mid_day1_thinned.csv.zst", 18.0, std::chrono::hours{1}),

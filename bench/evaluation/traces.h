@@ -25,8 +25,7 @@ struct EvaluationTrace {
   std::string_view flags{};   // Further flags of `penstock replay`, such as another engine or a second pool.
   bool few_runs = false;      // With fewer settings and fewer peers, as a day.
   double request_cost = 1.0;  // CPU time of a simulated request, relative to that of the other traces.
-  std::uint32_t seeds = 1;    // With how many the main rows are repeated.
-  bool drawn = false;         // The trace itself is drawn from a seed: all rows pool all seeds.
+  std::uint32_t seeds = 1;    // Of which router, built-in workload and scaled copies draw: all rows pool all seeds.
 };
 [[nodiscard]] std::span<const EvaluationTrace> evaluation_traces();
 [[nodiscard]] std::span<const std::uint64_t> seeds_of(const EvaluationTrace& trace);

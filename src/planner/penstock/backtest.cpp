@@ -38,7 +38,7 @@ constexpr double kFirstMissed = 0.5 * 0.0174;
 constexpr Powers kOfAllowance{1.03, -0.107}, kOfHold{-0.93, 0.118};
 // Above this allowance, misses grow faster: one or two replicas miss whole bursts (docs/decisions/0024).
 constexpr double kLargeAllowance = 0.2;
-constexpr Powers kOfLargeAllowance{1.8, -0.107};
+constexpr Powers kOfLargeAllowance{3.5, -0.107};
 // Power of the misses in the error budget, relative to that of 99 %: a looser goal also allows more misses on the
 // present traffic.
 constexpr double kOfBudget = 0.3;

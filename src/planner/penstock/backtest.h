@@ -23,6 +23,9 @@ struct Controller {
   void archive(core::StateArchive& state) { state.values_of(allowance, hold); }
 };
 
+// Minutes of traffic as which the figures of public traces count (docs/decisions/0034).
+inline constexpr double kFirstFiguresMinutes = 60.0;
+
 struct BacktestOptions {
   double goal = 0.99;
   core::Duration lag{};  // From the request for a replica until it is ready.
@@ -49,7 +52,7 @@ struct PlannedLoad {
 // lowers what is allowed, and unused budget raises it. If none stays within it, such as after a burst that no fleet of
 // this start-up time serves, misses have a price instead.
 //
-// The first choice follows from the same grid on public traces, and loses weight over two hours.
+// The first choice follows from the same grid on public traces, and counts as an hour of traffic.
 class Backtest {
  public:
   explicit Backtest(const BacktestOptions& options);
@@ -96,7 +99,7 @@ class Backtest {
   std::vector<Tried> controllers_;
   std::vector<std::deque<std::uint32_t>> proposals_;  // By allowance: of the last minutes, latest last.
   double requests_ = 0.0, history_ = 0.0;             // In all sums of `controllers_`, and their minutes.
-  double first_weight_ = kFirstMinutes;               // Minutes as which the first figures count.
+  double first_weight_ = kFirstFiguresMinutes;        // Minutes as which the first figures count.
   double observed_missed_ = 0.0, observed_allowed_ = 0.0;
   double expected_missed_ = 0.0;  // By the fleets of the controllers that were chosen.
   std::uint64_t minutes_ = 0;
