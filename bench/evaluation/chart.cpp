@@ -58,7 +58,10 @@ std::vector<Line> lines_of(const TraceEvaluation& trace) {
   lines.back().dashes = "5 3";
   std::size_t next = 0;
   for (const PolicyRuns& peer : trace.peers)
-    if (is_shown(peer)) lines.push_back(line_of(peer.policy, kPeers[next++ % kPeers.size()], peer.runs));
+    if (is_shown(peer)) {
+      lines.push_back(line_of(peer.policy, kPeers[next % kPeers.size()], peer.runs));
+      if (next++ >= kPeers.size()) lines.back().dashes = "2 3";
+    }
   lines.push_back(line_of("clairvoyant", kForeseen, trace.oracle));
   lines.push_back(line_of("penstock", kOurs, trace.penstock.runs));
   lines.back().bold = true;

@@ -139,9 +139,19 @@ const Run* run_of_best_peer(const TraceEvaluation& trace, double attainment) {
 }
 
 std::optional<Cost> oracle_cost(const TraceEvaluation& trace, double attainment) {
-  std::vector<Point> points;
-  for_each_run(trace, [&](const Run& run) { points.push_back({run.attainment, run.gpu_hours}); });
-  return cost_at(efficient(std::move(points)), attainment);
+  std::optional<Cost> least;
+  const auto consider = [&](std::span<const Run> runs) {
+    const auto cost = cost_of(runs, attainment);
+    if (cost && (!least || cost->gpu_hours < least->gpu_hours)) least = cost;
+  };
+  std::vector<Run> all;
+  for_each_run(trace, [&](const Run& run) { all.push_back(run); });
+  consider(all);
+  // The interpolated cost of a policy can be below that of all runs together.
+  consider(trace.penstock.runs);
+  consider(trace.fixed.runs);
+  for (const PolicyRuns& peer : trace.peers) consider(peer.runs);
+  return least;
 }
 
 const Run* cheapest_fixed(const TraceEvaluation& trace) {
@@ -222,6 +232,22 @@ std::vector<std::string> dominated_by(const TraceEvaluation& trace, const Run& r
     for (const Run& other : peer.runs)
       if (other.standard && other.attainment > run.attainment && other.gpu_hours < run.gpu_hours)
         names.push_back(peer.policy);
+  return names;
+}
+
+std::vector<std::string> dominated_by_transferred(const Evaluation& evaluation, const TraceEvaluation& trace,
+                                                  const Run& run) {
+  std::vector<std::string> names;
+  for (const PolicyRuns& peer : trace.peers)
+    for (const TraceEvaluation& other : evaluation.traces) {
+      if (other.variant || other.name == trace.name) continue;
+      const PolicyRuns* there = find_peer(other, peer.policy);
+      const auto setting = there == nullptr ? std::nullopt : tuned_setting(*there);
+      const auto rival = setting ? run_at(peer, *setting) : std::nullopt;
+      if (!rival || rival->attainment <= run.attainment || rival->gpu_hours >= run.gpu_hours) continue;
+      names.push_back(peer.policy);
+      break;
+    }
   return names;
 }
 

@@ -104,7 +104,7 @@ struct Rival {
 [[nodiscard]] std::optional<Rival> best_peer(const TraceEvaluation& trace, double attainment);
 // Its run that reached the attainment for the least; null if no peer has one.
 [[nodiscard]] const Run* run_of_best_peer(const TraceEvaluation& trace, double attainment);
-// The least of the clairvoyant and all other runs.
+// The least of the clairvoyant and of all other runs: never above the cost_of() a policy.
 [[nodiscard]] std::optional<Cost> oracle_cost(const TraceEvaluation& trace, double attainment);
 // The cheapest fixed fleet that reaches kGoal, or the best one that was run.
 [[nodiscard]] const Run* cheapest_fixed(const TraceEvaluation& trace);
@@ -138,6 +138,9 @@ struct Rival {
 [[nodiscard]] std::optional<double> burst_attainment_of_peers(const TraceEvaluation& trace, double gpu_hours);
 // Peers with their standard settings that attain more than `run` for less.
 [[nodiscard]] std::vector<std::string> dominated_by(const TraceEvaluation& trace, const Run& run);
+// Peers that do so with a setting that was the cheapest at kGoal on another trace.
+[[nodiscard]] std::vector<std::string> dominated_by_transferred(const Evaluation& evaluation,
+                                                                const TraceEvaluation& trace, const Run& run);
 
 // The mean and the range of a figure of several runs.
 struct Spread {

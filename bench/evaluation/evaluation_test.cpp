@@ -68,6 +68,15 @@ TEST(Comparison, TheOracleIsNeverWorseThanAnyRun) {
   EXPECT_LE(oracle_cost(trace, 0.99)->gpu_hours, 4.0);
 }
 
+// Between 90 and 99.9 % the fixed fleets interpolate to less than the frontier that has the clairvoyant's run.
+TEST(Comparison, TheOracleIsNeverAboveTheInterpolatedCostOfAPolicy) {
+  TraceEvaluation trace;
+  trace.fixed.runs = {run("static 2", 0.9, 4.0, 2.0), run("static 4", 0.999, 4.4, 4.0)};
+  trace.oracle = {run("clairvoyant:goal=0.95", 0.95, 4.3, 0.95)};
+  ASSERT_LT(cost_of(trace.fixed.runs, 0.97)->gpu_hours, 4.3);
+  EXPECT_LE(oracle_cost(trace, 0.97)->gpu_hours, cost_of(trace.fixed.runs, 0.97)->gpu_hours);
+}
+
 TEST(Comparison, AFailedRunIsChargedTheCheapestSafeFixedFleet) {
   const TraceEvaluation trace = sample().traces[0];
   EXPECT_DOUBLE_EQ(cheapest_fixed(trace)->gpu_hours, 9.0);
@@ -149,6 +158,20 @@ TEST(Comparison, OnlyPeersWithTheirStandardSettingDominate) {
   EXPECT_TRUE(dominated_by(trace, ours).empty());
   trace.peers[0].runs.back().standard = true;
   EXPECT_EQ(dominated_by(trace, ours), std::vector<std::string>{"keda-tokens"});
+}
+
+TEST(Comparison, ASettingThatWasTunedOnAnotherTraceMayDominate) {
+  Evaluation evaluation = sample();
+  evaluation.traces.push_back(evaluation.traces[0]);
+  TraceEvaluation& trace = evaluation.traces[0];
+  evaluation.traces[1].name = "other";
+  const auto& ours = *at_goal(trace, 0.99);
+  EXPECT_TRUE(dominated_by_transferred(evaluation, trace, ours).empty());
+  trace.peers[0].runs[1].attainment = 0.995;  // With the setting 0.75, which is the cheapest at 99 % on the other.
+  trace.peers[0].runs[1].gpu_hours = 5.5;
+  EXPECT_EQ(dominated_by_transferred(evaluation, trace, ours), std::vector<std::string>{"keda-tokens"});
+  evaluation.traces[1].variant = true;
+  EXPECT_TRUE(dominated_by_transferred(evaluation, trace, ours).empty());
 }
 
 TEST(Comparison, BurstsAreComparedWithPeersThatCostNoMore) {

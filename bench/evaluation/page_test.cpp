@@ -34,7 +34,7 @@ TEST(Targets, AreComputedFromTheRuns) {
   EXPECT_EQ(target_named(evaluation, "GPU-hours at a goal of 95 % ÷ at a goal of 99 %").verdicts.at(0).figure, "0.83×");
   EXPECT_EQ(target_named(evaluation, "GPU-hours at 99 % ÷ fixed fleet of the first half").verdicts.at(0).figure,
             "0.67×");
-  EXPECT_TRUE(target_named(evaluation, "rules that attain more for less").reached());
+  EXPECT_TRUE(target_named(evaluation, "rules with their default settings that attain more for less").reached());
 }
 
 TEST(Targets, TooMuchDeliveredIsAMissToo) {

@@ -32,6 +32,7 @@ constexpr std::array kAblations{
                    planner.controller = {1.0 - goal, kFirstHold};
                  },
              .on_days = true},
+    Ablation{.name = "no trials: full queues and KV caches", .flags = "--target throughput"},
     Ablation{.name = "never cheaper than the first controller", .flags = "--phase phase-specific", .on_days = true},
     Ablation{.name = "replicas asleep", .flags = "--wake-time 8s", .on_days = true},
     Ablation{.name = "no load loop", .flags = "--load-interval 0s"},
