@@ -60,7 +60,7 @@ std::uint32_t fleet_for(double load, std::span<const double> multiples, double a
     if (curve.missed_share(load / replicas) > 1.0 - goal) return false;
     double missed = 0.0;
     for (const double multiple : multiples)
-      missed += curve.missed_share((multiple > 1.0 ? load_of_future(multiple, replicas) : multiple) * load / replicas);
+      missed += curve.missed_share(load_of_future(multiple, replicas) * load / replicas);
     return missed <= allowance * static_cast<double>(multiples.size());
   };
   std::uint32_t short_of = std::max(1U, bounds.least) - 1, enough = std::max(1U, bounds.most);
@@ -94,7 +94,7 @@ Backtest::Backtest(const BacktestOptions& options)
 }
 
 void Backtest::observe(const LoadMinute& minute, const PlannedLoad& planned, const LoadCurve& curve,
-                       const BudgetUse& observed, const FleetSize& fleet) {
+                       const BudgetUse& observed, const FleetSize& fleet, bool in_force) {
   if (!curve.known() || (minutes_ == 0 && !(minute.requests > 0.0))) return;
   if (minutes_ == 0) {
     for (Tried& tried : controllers_) tried.target = tried.ready = fleet.replicas;
@@ -104,8 +104,8 @@ void Backtest::observe(const LoadMinute& minute, const PlannedLoad& planned, con
   history_ = kKeptOfDay * history_ + 1.0;
   first_weight_ *= kKeptOfDay;
   requests_ = kKeptOfDay * requests_ + minute.requests;
-  observed_missed_ = kKeptOfDay * observed_missed_ + observed.missed;
-  observed_allowed_ = kKeptOfDay * observed_allowed_ + observed.allowed;
+  observed_ = observed_.times(kKeptOfDay);
+  if (in_force) observed_ += observed;
   const double goal = 1.0 - planned.misses * (1.0 - options_.goal);
   for (std::size_t i = 0; i < kAllowances.size(); ++i) {
     proposals_[i].pop_front();
@@ -121,7 +121,8 @@ void Backtest::observe(const LoadMinute& minute, const PlannedLoad& planned, con
     const std::uint32_t enough = largest(proposals_[row]), to_shrink = largest(proposals_[row_to_shrink(row)]);
     follow(controllers_[i], std::max(enough, std::min(controllers_[i].target, to_shrink)));
   }
-  expected_missed_ = kKeptOfDay * expected_missed_ + controllers_[chosen_].missed - kKeptOfDay * before;
+  expected_missed_ *= kKeptOfDay;
+  if (in_force) expected_missed_ += controllers_[chosen_].missed - kKeptOfDay * before;
   if (minutes_ % kChooseEvery == 0) choose();
 }
 
@@ -157,7 +158,7 @@ void Backtest::follow(Tried& tried, std::uint32_t target) const {
 }
 
 double Backtest::budget_left() const {
-  return observed_allowed_ > 0.0 ? 1.0 - observed_missed_ / observed_allowed_ : 1.0;
+  return observed_.allowed > 0.0 ? 1.0 - observed_.missed / observed_.allowed : 1.0;
 }
 
 double Backtest::replicas(std::size_t controller) const {
@@ -185,11 +186,12 @@ void Backtest::choose() {
   const double budget = allowed_share(options_.goal);
   // The first figures stand for traffic that used its budget.
   const double requests = std::max(1.0, requests_ * (1.0 + first_weight_ / std::max(1.0, history_)));
-  const double overspent = (observed_missed_ - observed_allowed_) / (budget * requests);
+  const double overspent = (observed_.missed - observed_.allowed) / (budget * requests);
   const double aim = kCareful * budget * std::clamp(1.0 - overspent, kCareMost, kCareLeast);
   // The real fleet acts more often than once a minute, and its engines are not the curve.
   const double doubt = std::max(1e-9, budget * (requests - requests_));
-  const double bias = std::clamp((observed_missed_ + doubt) / (expected_missed_ + doubt), kBiasLeast, kBiasMost);
+  const double avoidable = std::max(0.0, observed_.missed - observed_.unavoidable);
+  const double bias = std::clamp((avoidable + doubt) / (expected_missed_ + doubt), kBiasLeast, kBiasMost);
   std::size_t best = controllers_.size(), balanced = 0;
   double least = 0.0, least_price = 0.0;
   for (std::size_t i = 0; i < controllers_.size(); ++i) {
@@ -209,8 +211,7 @@ void Backtest::choose() {
 }
 
 void Backtest::archive(core::StateArchive& state) {
-  state("backtest", history_, first_weight_, requests_, observed_missed_, observed_allowed_, expected_missed_, minutes_,
-        chosen_);
+  state("backtest", history_, first_weight_, requests_, observed_, expected_missed_, minutes_, chosen_);
   state.elements(controllers_);
   state.elements(proposals_);
   if (!state.reading()) return;

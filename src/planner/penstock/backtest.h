@@ -59,7 +59,7 @@ class Backtest {
 
   // A minute has ended. `planned` is that of its end.
   void observe(const LoadMinute& minute, const PlannedLoad& planned, const LoadCurve& curve, const BudgetUse& observed,
-               const FleetSize& fleet);
+               const FleetSize& fleet, bool in_force = true);
 
   [[nodiscard]] const Controller& chosen() const { return controllers_[chosen_].controller; }
   // The choice before any history.
@@ -100,8 +100,8 @@ class Backtest {
   std::vector<std::deque<std::uint32_t>> proposals_;  // By allowance: of the last minutes, latest last.
   double requests_ = 0.0, history_ = 0.0;             // In all sums of `controllers_`, and their minutes.
   double first_weight_ = kFirstFiguresMinutes;        // Minutes as which the first figures count.
-  double observed_missed_ = 0.0, observed_allowed_ = 0.0;
-  double expected_missed_ = 0.0;  // By the fleets of the controllers that were chosen.
+  BudgetUse observed_;
+  double expected_missed_ = 0.0;  // By the fleets of the controllers that were chosen, which any fleet misses left out.
   std::uint64_t minutes_ = 0;
   std::size_t chosen_ = 0, first_ = 0, reference_ = 0;
 };

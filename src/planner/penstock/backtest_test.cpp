@@ -49,7 +49,8 @@ std::vector<Served> fleets_of(Backtest& backtest) {
   double figure = 0.0;
   std::int64_t count = 0;
   std::vector<Served> fleets(60);
-  read("backtest", figure, figure, figure, figure, figure, figure, count, count);
+  BudgetUse use;
+  read("backtest", figure, figure, figure, use, figure, count, count);
   read.elements(fleets);
   EXPECT_FALSE(read.failed());
   return fleets;
@@ -69,12 +70,15 @@ class Course {
       before_ = minute.peak;
       futures_.observe(minute.peak, base, base);
       const double allowed = (1.0 - goal_) * minute.requests;
-      backtest.observe(minute, {base, futures_.multiples()}, curve_, {minute.requests, used * allowed, allowed}, size);
+      const BudgetUse use{minute.requests, used * allowed + unavoidable, allowed + unavoidable, unavoidable};
+      backtest.observe(minute, {base, futures_.multiples()}, curve_, use, size, in_force);
     }
   }
 
   Backtest backtest;
   FleetSize size{8, 1, 64};
+  double unavoidable = 0.0;  // Requests a minute that a fleet of any size misses.
+  bool in_force = true;
 
  private:
   double goal_, before_ = 0.0;
@@ -155,6 +159,26 @@ TEST(Backtest, FlatLoadLeadsToACheapController) {
   course.run(12 * 60, flat, 0.0);
   EXPECT_GT(course.backtest.chosen().allowance, course.backtest.first().allowance);
   EXPECT_LT(course.backtest.replicas_to_first(), 1.0);
+}
+
+// They are allowed, and no controller is expected to avoid them.
+TEST(Backtest, MissesOfAnyFleetChangeNothing) {
+  Course course, unavoidable;
+  unavoidable.unavoidable = 30.0;
+  for (Course* each : {&course, &unavoidable}) each->run(12 * 60, bursts, 0.5);
+  EXPECT_EQ(unavoidable.backtest.chosen().allowance, course.backtest.chosen().allowance);
+  EXPECT_EQ(unavoidable.backtest.chosen().hold, course.backtest.chosen().hold);
+}
+
+// Before the last phase, the fleet is another controller's. It shows nothing of what this one would miss.
+TEST(Backtest, AnotherControllersMissesChangeNothing) {
+  Course careful, wasteful;
+  careful.in_force = wasteful.in_force = false;
+  careful.run(12 * 60, bursts, 0.0);
+  wasteful.run(12 * 60, bursts, 3.0);
+  EXPECT_EQ(careful.backtest.chosen().allowance, wasteful.backtest.chosen().allowance);
+  EXPECT_EQ(careful.backtest.chosen().hold, wasteful.backtest.chosen().hold);
+  EXPECT_EQ(careful.backtest.budget_left(), 1.0);
 }
 
 TEST(Backtest, BurstsLeadToLongHoldsOrSmallAllowances) {

@@ -9,6 +9,17 @@ namespace {
 
 constexpr core::Duration kSpan = std::chrono::minutes{1};
 
+bool is_over(const signals::RecentRequest& request) {
+  return request.end != signals::RequestEnd::kNone || request.e2e_ms >= 0.0F || request.itl_ms >= 0.0F;
+}
+
+// The first request that arrived then or later.
+std::span<const signals::RecentRequest>::iterator first_at(std::span<const signals::RecentRequest> recent,
+                                                           core::Instant arrival) {
+  return std::partition_point(recent.begin(), recent.end(),
+                              [&](const signals::RecentRequest& request) { return request.arrival < arrival; });
+}
+
 }  // namespace
 
 bool is_judged(const signals::RecentRequest& request, const signals::SloPolicy& slo) {
@@ -32,27 +43,44 @@ void BurnRate::observe(const signals::Observation& observation, double best) {
   const core::Instant until = observation.now - options_.judged_after;
   if (observation.now < now_) {  // The clock went back, so stored times have no meaning.
     spans_.clear();
-    held_since_.reset();
+    open_.clear();
     judged_to_ = until;
   }
   now_ = observation.now;
+  count_ended(observation.recent);
   const auto first = std::partition_point(observation.recent.begin(), observation.recent.end(),
                                           [&](const auto& request) { return request.arrival <= judged_to_; });
   for (auto request = first; request != observation.recent.end() && request->arrival <= until; ++request) {
     if (!is_judged(*request, slo_)) continue;
-    if (spans_.empty() || spans_.back().at <= now_ - kSpan) spans_.push_back(Span{{}, now_});
-    if (uses_.size() <= request->target) uses_.resize(request->target + std::size_t{1});
-    const BudgetUse use{1.0, missed(*request, slo_, now_) ? 1.0 : 0.0,
-                        1.0 - best + allowed_misses(best, slo_.goal_at(request->target))};
-    spans_.back() += use;
-    uses_[request->target] += use;
+    const bool has_missed = missed(*request, slo_, now_);
+    count(*request, {1.0, has_missed ? 1.0 : 0.0, 1.0 - best + allowed_misses(best, slo_.goal_at(request->target)),
+                     1.0 - best});
+    if (has_missed || is_over(*request)) continue;
+    const auto number = static_cast<std::uint64_t>(request - first_at(observation.recent, request->arrival));
+    open_.push_back({request->arrival, number});
   }
   judged_to_ = std::max(judged_to_, until);
   while (!spans_.empty() && spans_.front().at <= now_ - options_.long_window) spans_.pop_front();
-  if (over_short_window() > options_.short_burns || over_long_window() > options_.long_burns)
-    held_since_.reset();
-  else if (!held_since_)
-    held_since_ = now_;
+}
+
+void BurnRate::count(const signals::RecentRequest& request, const BudgetUse& use) {
+  if (spans_.empty() || spans_.back().at <= now_ - kSpan) spans_.push_back(Span{{}, now_});
+  if (uses_.size() <= request.target) uses_.resize(request.target + std::size_t{1});
+  spans_.back() += use;
+  uses_[request.target] += use;
+}
+
+// What is no longer remembered counts as kept.
+void BurnRate::count_ended(std::span<const signals::RecentRequest> recent) {
+  std::erase_if(open_, [&](const Open& open) {
+    const auto first = first_at(recent, open.arrival);
+    if (static_cast<std::uint64_t>(recent.end() - first) <= open.number) return true;
+    const signals::RecentRequest& request = *(first + static_cast<std::ptrdiff_t>(open.number));
+    if (request.arrival != open.arrival) return true;
+    const bool has_missed = missed(request, slo_, now_);
+    if (has_missed) count(request, {0.0, 1.0, 0.0, 0.0});
+    return has_missed || is_over(request);
+  });
 }
 
 double BurnRate::over(core::Duration window) const {

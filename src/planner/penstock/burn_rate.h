@@ -3,7 +3,7 @@
 
 #include <cstdint>
 #include <deque>
-#include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -29,17 +29,21 @@ struct BurnRateOptions {
 // Whether the request has missed its SLO as far as is known at `now`.
 [[nodiscard]] bool missed(const signals::RecentRequest& request, const signals::SloPolicy& slo, core::Instant now);
 
-// Requests, those that missed, and those that the goals allow to miss.
+// Requests, those that missed, and those that may miss: those that a fleet of any size misses, and those that the goals
+// allow beside them.
 struct BudgetUse {
-  double requests = 0.0, missed = 0.0, allowed = 0.0;
+  double requests = 0.0, missed = 0.0, allowed = 0.0, unavoidable = 0.0;
   BudgetUse& operator+=(const BudgetUse& other) {
     requests += other.requests;
     missed += other.missed;
     allowed += other.allowed;
+    unavoidable += other.unavoidable;
     return *this;
   }
-  [[nodiscard]] BudgetUse times(double factor) const { return {factor * requests, factor * missed, factor * allowed}; }
-  void archive(core::StateArchive& state) { state.values_of(requests, missed, allowed); }
+  [[nodiscard]] BudgetUse times(double factor) const {
+    return {factor * requests, factor * missed, factor * allowed, factor * unavoidable};
+  }
+  void archive(core::StateArchive& state) { state.values_of(requests, missed, allowed, unavoidable); }
 };
 
 // Misses in a window relative to the misses that the goals allow: 1 uses up the budget exactly.
@@ -47,21 +51,19 @@ class BurnRate {
  public:
   BurnRate(signals::SloPolicy slo, const BurnRateOptions& options = {}) : slo_(std::move(slo)), options_(options) {}
 
-  // Called every tick. Each request is counted once, some time after its arrival. `best` is the attainment of a fleet
-  // of any size; its misses are allowed beside those of allowed_misses().
+  // Called every tick. Each request is counted once, some time after its arrival, and its miss as soon as it is known:
+  // a mean ITL is known at the end only. `best` is the attainment of a fleet of any size; its misses are allowed beside
+  // those of allowed_misses().
   void observe(const signals::Observation& observation, double best);
   [[nodiscard]] double over_short_window() const { return over(options_.short_window); }
   [[nodiscard]] double over_long_window() const { return over(options_.long_window); }
   // Returns true if both windows burn, so that the problem is neither momentary nor over. `misses`: the multiple of the
   // misses that goals allow which is accepted.
   [[nodiscard]] bool burning(double misses = 1.0) const;
-  // Time for which the long window and the short window have been below the allowed rate.
-  [[nodiscard]] core::Duration held_for() const { return held_since_ ? now_ - *held_since_ : core::Duration{}; }
-
   // All since the last call, by objective.
   [[nodiscard]] std::vector<BudgetUse> take_uses() { return std::exchange(uses_, {}); }
 
-  void archive(core::StateArchive& state) { state("burn_rate", spans_, uses_, now_, judged_to_, held_since_); }
+  void archive(core::StateArchive& state) { state("burn_rate", spans_, uses_, open_, now_, judged_to_); }
 
  private:
   struct Span : BudgetUse {
@@ -71,14 +73,22 @@ class BurnRate {
       state.values_of(at);
     }
   };
+  // A request that was counted before it was known whether it misses.
+  struct Open {
+    core::Instant arrival;
+    std::uint64_t number = 0;  // Among the requests that arrived at the same time.
+    void archive(core::StateArchive& state) { state.values_of(arrival, number); }
+  };
   [[nodiscard]] double over(core::Duration window) const;
+  void count(const signals::RecentRequest& request, const BudgetUse& use);
+  void count_ended(std::span<const signals::RecentRequest> recent);
 
   signals::SloPolicy slo_;
   BurnRateOptions options_;
   std::deque<Span> spans_;       // One entry per minute.
   std::vector<BudgetUse> uses_;  // By objective.
+  std::vector<Open> open_;       // By arrival.
   core::Instant now_{}, judged_to_{};
-  std::optional<core::Instant> held_since_;
 };
 
 }  // namespace penstock::planner

@@ -191,18 +191,39 @@ TEST(BurnRate, OverALongTimeTheRateIsThatOfTheMisses) {
   EXPECT_FALSE(run.burn.burning());  // not fast enough for the short window
 }
 
-TEST(BurnRate, ReportsForHowLongTheSloHasBeenMet) {
-  Course run;
-  run.go_on(600, 0);
-  EXPECT_EQ(run.burn.held_for(), seconds{595});  // since the first look
-  run.go_on(1200, 60);
-  EXPECT_EQ(run.burn.held_for(), seconds{0});
-  run.go_on(4800, 0);
-  const core::Duration held = run.burn.held_for();
-  EXPECT_GT(held, seconds{0});  // since the bad minutes weigh no more than the hour allows
-  EXPECT_LT(held, minutes{60});
-  run.go_on(5400, 0);
-  EXPECT_EQ(run.burn.held_for(), held + seconds{600});
+// 45 s at an ITL above the objective: known at the end only.
+TEST(BurnRate, MissesOfLongAnswersCountAtTheirEnd) {
+  BurnRate burn{slo()};
+  std::vector<signals::RecentRequest> requests;
+  for (int i = 0; i < 20; ++i) {
+    signals::RecentRequest& request = requests.emplace_back();
+    request.arrival = at_s(i < 10 ? 1 : 2);  // Several arrive at the same time.
+    request.ttft_ms = 100.0F;
+  }
+  const auto observe = [&](double at) {
+    signals::Observation observation;
+    observation.now = at_s(at);
+    observation.recent = requests;
+    burn.observe(observation, 1.0);
+  };
+  observe(40);
+  EXPECT_EQ(burn.over_short_window(), 0.0);
+  for (const std::size_t late : {3U, 4U, 15U}) requests[late].itl_ms = 51.0F;
+  for (const std::size_t kept : {5U, 16U}) requests[kept].itl_ms = 49.0F;
+  requests[17].end = signals::RequestEnd::kFailed;
+  observe(45);
+  EXPECT_NEAR(burn.over_short_window(), 4.0 / (20 * 0.1), 1e-9);
+  observe(50);
+  EXPECT_NEAR(burn.over_short_window(), 4.0 / (20 * 0.1), 1e-9) << "each is counted once";
+  const std::vector<BudgetUse> uses = burn.take_uses();
+  ASSERT_EQ(uses.size(), 1U);
+  EXPECT_EQ(uses[0].requests, 20.0);
+  EXPECT_EQ(uses[0].missed, 4.0);
+  EXPECT_NEAR(uses[0].allowed, 2.0, 1e-9);
+  requests.erase(requests.begin(), requests.begin() + 10);  // Nothing more is known of these.
+  for (auto& request : requests) request.itl_ms = 51.0F;
+  observe(55);
+  EXPECT_EQ(burn.take_uses()[0].missed, 7.0);  // All that had not ended; the failed one has been counted.
 }
 
 TEST(BurnRate, StartsAfreshWhenTheClockGoesBack) {
@@ -212,7 +233,6 @@ TEST(BurnRate, StartsAfreshWhenTheClockGoesBack) {
   EXPECT_FALSE(run.burn.burning(100.0));
   run.observe(60);
   EXPECT_FALSE(run.burn.burning());
-  EXPECT_EQ(run.burn.held_for(), seconds{0});
   Course after;  // what comes from then on is judged
   after.observe(3600);
   after.observe(60);

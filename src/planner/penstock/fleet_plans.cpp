@@ -59,7 +59,7 @@ void FleetPlans::learn(const signals::Observation& observation, const signals::O
   outlook_->observe(spread);
   burn_.observe(observation, best());
   const LoopPlan* plan = load_plan();
-  load_outlook_->observe(spread, plan != nullptr ? plan->used : core::Duration{}, burn_);
+  load_outlook_->observe(spread, plan != nullptr ? plan->used : core::Duration{}, uncertainty(), options_.phase, burn_);
   if (signals::entry_traffic(observation).last_minute.arrivals > 0 || has_work(observation)) busy_at_ = observation.now;
   bool changed = false;
   for (std::size_t i = 0; i < std::min(speeds_.size(), observation.pools.size()); ++i)
@@ -76,7 +76,7 @@ void FleetPlans::make(const signals::Observation& spread) {
     load_.tick(
         spread, current,
         [&](double) {
-          return PlanGoal{goals_, 1.0, futures(), load_outlook_->controller(options_.phase).allowance, misses()};
+          return PlanGoal{goals_, 1.0, load_outlook_->futures(uncertainty()), load_outlook_->controller(options_.phase).allowance, misses()};
         },
         in_trouble(spread), traffic_step(spread.recent, spread.now));
   expects_more_ = load_.plan() && outlook_->growth(load_.plan()->rate) > load_outlook_->largest_future();
@@ -99,10 +99,10 @@ double FleetPlans::best() const {
   return plan ? plan->best : 1.0;
 }
 
-std::vector<double> FleetPlans::futures() const {
+double FleetPlans::uncertainty() const {
   const bool guesses =
       std::any_of(speeds_.begin(), speeds_.end(), [](const ReplicaSpeed& speed) { return speed.is_uncalibrated(); });
-  return load_outlook_->futures(options_.uncertainty * (guesses ? kGuessedEngine : 1.0));
+  return options_.uncertainty * (guesses ? kGuessedEngine : 1.0);
 }
 
 void FleetPlans::correct_trials() {

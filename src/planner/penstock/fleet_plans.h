@@ -83,7 +83,7 @@ class FleetPlans {
   void begin(const CapacityLags& lags);
   [[nodiscard]] double best() const;
   [[nodiscard]] double misses() const { return load_outlook_->misses(options_.phase); }
-  [[nodiscard]] std::vector<double> futures() const;
+  [[nodiscard]] double uncertainty() const;  // Factor of futures.
   void correct_trials();
   void note_plan(const signals::Observation& observation);
   void check_trials(const signals::Observation& observation);

@@ -45,7 +45,9 @@ bool LoadCorrection::observe(const TrialCheck& check, core::Instant now, bool ma
   else
     step_ = std::max(kLeastStep, kTurningStep * step_);
   went_up_ = up;
-  change(up ? 1.0 + step_ : 1.0 / (1.0 + step_));
+  // Below 1 only after enough checks, also in one step from above.
+  const double least = !up && checks_ < kChecksToTrust ? 1.0 / factor_ : 0.0;
+  change(up ? 1.0 + step_ : std::max(least, 1.0 / (1.0 + step_)));
   return up;
 }
 

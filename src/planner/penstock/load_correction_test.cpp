@@ -33,6 +33,16 @@ class LoadCorrectionTest : public ::testing::Test {
   LoadCorrection correction;
 };
 
+TEST_F(LoadCorrectionTest, OneCheckDoesNotLowerItBelowOne) {
+  checks(1, 0.9, 1.05);
+  ASSERT_GT(correction.factor(), 1.0);
+  const double before = correction.factor();
+  for (int i = 0; i < 60; ++i) correction.decay();
+  ASSERT_LT(correction.factor(), before);
+  correction.observe(check_of(0.8, 1.0), now);
+  EXPECT_GE(correction.factor(), 1.0);
+}
+
 TEST_F(LoadCorrectionTest, TrialsThatAgreeCorrectNothing) {
   EXPECT_LE(checks(100, 0.95, 1.0), 0.0);
   EXPECT_EQ(correction.factor(), 1.0);
@@ -109,7 +119,7 @@ TEST_F(LoadCorrectionTest, CorrectsAPlanByWholeReplicas) {
   EXPECT_EQ(correction.corrected(1), 2U);
   checks(200, 1.9, 0.5);
   EXPECT_EQ(correction.corrected(1), 1U);
-  EXPECT_EQ(correction.corrected(8), 5U);
+  EXPECT_EQ(correction.corrected(8), 4U);
 }
 
 // Three replicas that serve what 2.2 need do not become two.

@@ -20,7 +20,8 @@ FleetSize size_of(const signals::Observation& observation) {
 
 }  // namespace
 
-void LoadOutlook::observe(const signals::Observation& observation, core::Duration used, BurnRate& burn) {
+void LoadOutlook::observe(const signals::Observation& observation, core::Duration used, double uncertainty,
+                          RolloutPhase phase, BurnRate& burn) {
   const auto minute = history_.observe(observation.now, signals::entry_traffic(observation),
                                        signals::exit_traffic(observation).output_tokens_total);
   if (!minute) return;
@@ -33,8 +34,9 @@ void LoadOutlook::observe(const signals::Observation& observation, core::Duratio
   saved_.observe(uses);
   BudgetUse all;
   for (const BudgetUse& use : uses) all += use;
-  const PlannedLoad planned{base_, futures_.multiples(), misses(RolloutPhase::kCost)};
-  backtest_.observe(*minute, planned, curve_, all, size_of(observation));
+  const std::vector<double> multiples = futures(uncertainty);
+  const PlannedLoad planned{base_, multiples, misses(RolloutPhase::kCost)};
+  backtest_.observe(*minute, planned, curve_, all, size_of(observation), !fixed_ && phase == RolloutPhase::kCost);
 }
 
 void LoadOutlook::observe_trial(core::Instant from, core::Instant to, const Fleet& fleet, double load,

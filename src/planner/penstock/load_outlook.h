@@ -36,8 +36,11 @@ class LoadOutlook {
         soon_(lags.soonest),
         backtest_({.goal = goal, .lag = lags.start_up}) {}
 
-  // Called every tick. `used` is the length of the traffic that the last plan used, to whose load futures are relative.
-  void observe(const signals::Observation& observation, core::Duration used, BurnRate& burn);
+  // Called every tick. `used` is the length of the traffic that the last plan used, to whose load futures are relative;
+  // `uncertainty` is a factor of futures. Before the last phase, or with a fixed controller, another one moves the
+  // fleet: what is missed then says nothing of the chosen one.
+  void observe(const signals::Observation& observation, core::Duration used, double uncertainty, RolloutPhase phase,
+               BurnRate& burn);
   // A trial of a fleet at a multiple of the traffic in (from, to]. `best` is the attainment of a fleet of any size.
   void observe_trial(core::Instant from, core::Instant to, const Fleet& fleet, double load, const TrialOutcome& outcome,
                      double best);

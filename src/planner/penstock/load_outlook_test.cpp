@@ -51,12 +51,13 @@ class Course {
       observation.pools = {pool_};
       observation.recent = recent_;
       burn_.observe(observation, 1.0);
-      outlook.observe(observation, minutes{2}, burn_);
+      outlook.observe(observation, minutes{2}, 1.0, phase, burn_);
       if (trials && tick % 4 == 0) try_fleets(rate_per_s);
     }
   }
 
   LoadOutlook outlook;
+  RolloutPhase phase = RolloutPhase::kCost;
   double now_s = 0.0;
 
  private:

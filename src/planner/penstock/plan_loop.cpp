@@ -18,8 +18,7 @@ void PlanLoop::tick(const signals::Observation& observation, const Fleet& curren
                     const std::function<PlanGoal(double rate)>& goal_at, bool urgent,
                     std::optional<core::Instant> step) {
   if (step) {
-    memory_->restart(*step);
-    search_.reset();
+    if (memory_->restart(*step)) search_.reset();
     urgent = true;
   }
   if (!search_) {

@@ -149,7 +149,7 @@ class FleetSearch {
 
   // A future without growth is taken to be like the expected traffic, which saves trials of large fleets.
   TrialOutcome in_future(const Fleet& fleet, double multiple) {
-    return multiple > 1.0 + kSameLoad ? attempt(fleet, loads_at(fleet, multiple)) : judge(fleet);
+    return is_growth(multiple) ? attempt(fleet, loads_at(fleet, multiple)) : judge(fleet);
   }
 
   [[nodiscard]] std::vector<double> loads_at(const Fleet& fleet, double multiple) const {
@@ -308,7 +308,10 @@ class FleetSearch {
 
 }  // namespace
 
+bool is_growth(double multiple) { return multiple > 1.0 + kSameLoad; }
+
 double load_of_future(double multiple, std::uint32_t replicas) {
+  if (!is_growth(multiple)) return multiple;
   return multiple + kMoreForOne / (static_cast<double>(replicas) * replicas * replicas);
 }
 

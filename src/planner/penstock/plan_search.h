@@ -72,8 +72,10 @@ struct FleetPlan {
   }
 };
 
-// The load multiple that a pool of this size must be able to serve in a future above 1: a burst that one of many
-// replicas takes is most of the load of a single one.
+// Whether a future is more than the expected traffic; a smaller multiple is taken to be like it.
+[[nodiscard]] bool is_growth(double multiple);
+// The load multiple that a pool of this size must be able to serve in a future: a burst that one of many replicas takes
+// is most of the load of a single one.
 [[nodiscard]] double load_of_future(double multiple, std::uint32_t replicas);
 
 // Tries fleets around `from` within the pools' bounds, in steps that double away from it and halve back. Each pool in

@@ -372,7 +372,7 @@ class BruteForce {
     for (const double multiple : goal_.futures) {
       std::vector<double> loads;
       for (const std::uint32_t count : fleet)
-        loads.push_back(goal_.growth * (multiple > 1.0 + kSame ? load_of_future(multiple, count) : 1.0));
+        loads.push_back(goal_.growth * (is_growth(multiple) ? load_of_future(multiple, count) : 1.0));
       mean += at(fleet, loads).times(1.0 / static_cast<double>(goal_.futures.size()));
     }
     return mean;

@@ -27,7 +27,14 @@ class SavedBudget {
   void archive(core::StateArchive& state) { state("saved_budget", uses_, minutes_, first_minutes_); }
 
  private:
-  std::vector<BudgetUse> uses_;  // By objective; earlier minutes count less.
+  struct Objective : BudgetUse {
+    double idle = 0.0;  // Minutes since its last request.
+    void archive(core::StateArchive& state) {
+      BudgetUse::archive(state);
+      state.values_of(idle);
+    }
+  };
+  std::vector<Objective> uses_;  // By objective; earlier minutes count less.
   double minutes_ = 0.0;         // In these sums.
   double first_minutes_ = kFirstMinutes;
 };

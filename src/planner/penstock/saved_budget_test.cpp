@@ -21,6 +21,25 @@ TEST(SavedBudget, NothingIsSavedBeforeAnyTraffic) {
   EXPECT_DOUBLE_EQ(budget.misses(), 1.0);
 }
 
+TEST(SavedBudget, IdleMinutesBeforeAnyTrafficSaveNothing) {
+  SavedBudget at_once, after_a_night;
+  for (int i = 0; i < 480; ++i) after_a_night.observe({});
+  run(at_once, 1, {0.0});
+  run(after_a_night, 1, {0.0});
+  EXPECT_DOUBLE_EQ(after_a_night.misses(), at_once.misses());
+}
+
+TEST(SavedBudget, AnObjectiveWithoutTrafficDecidesForHalfADay) {
+  SavedBudget budget;
+  std::vector<BudgetUse> uses{{100.0, 0.0, 1.0}, {500.0, 15.0, 5.0}};
+  budget.observe(uses);
+  uses.pop_back();
+  for (int i = 0; i < 720; ++i) budget.observe(uses);
+  EXPECT_DOUBLE_EQ(budget.misses(), 1.0);
+  budget.observe(uses);
+  EXPECT_GT(budget.misses(), 3.0);
+}
+
 TEST(SavedBudget, GrowsWithTimeWithoutMisses) {
   SavedBudget budget;
   double before = 1.0;

@@ -17,6 +17,8 @@ constexpr double kOpenShare = 0.05;   // Share of open requests that does not ma
 constexpr double kMillisecondsOfErrors = 1e8;
 constexpr double kSameFactor = 0.02;        // A factor nearer to 1 changes nothing.
 constexpr std::size_t kFewerOpen = 4;       // Divisor of the open requests at which outcomes are discarded.
+// A step is recognised again for as long as the longest interval in which it shows (traffic_step.h).
+constexpr core::Duration kSameStep = std::chrono::seconds{30};
 constexpr std::size_t kFallRequests = 200;  // Fewer since a fall say too little about the goal.
 constexpr core::Duration kFallAge = std::chrono::minutes{3};  // A younger one may be a pause.
 constexpr std::size_t kCheckRequests = 50;                    // Fewer say little about a share.
@@ -81,10 +83,12 @@ void TrafficMemory::advance() {
   }
 }
 
-void TrafficMemory::restart(core::Instant from) {
+bool TrafficMemory::restart(core::Instant from) {
+  if (from < restarted_ + kSameStep) return false;
   closed_.clear();
   open_ = Slice{from, now_};
   restarted_ = from;
+  return true;
 }
 
 void TrafficMemory::look_back(core::Duration least, std::size_t enough) {
