@@ -84,7 +84,7 @@ std::string summary(const Evaluation& evaluation) {
              "reached 99 % in the first\n"
              "  half of the trace, for lack of a recorded day before. Below {} on the whole trace it is charged "
              "as above.\n"
-             "- **Oracle**: the least of all runs on the trace, of which one knows the future (`clairvoyant`). Its "
+             "- **Oracle**: the cheapest of all runs on the trace, `clairvoyant` included, which knows the future. Its "
              "ratio to the best peer shows\n"
              "  how much a policy can gain at all.\n"
              "- GPU-hours between two runs of a policy are interpolated, linearly in the logarithm of the share "
@@ -107,9 +107,9 @@ std::string targets_table(const Evaluation& evaluation) {
     reached += target.reached() ? 1 : 0;
   }
   std::string text = fmt::format(
-      "\n## Targets\n\nPenstock has its default settings and the goal of 99 % on all traces. It reached {} of {} "
-      "targets; "
-      "✗ marks what misses its target.\n\n| | target | result | |\n|---|---|---|---|\n",
+      "\n## Targets\n\nPenstock has its default settings and the goal of 99 % on all traces; GPU-hours at 99 % are "
+      "interpolated over several goals.\nIt reached {} of {} targets; ✗ marks what misses its target. The names are "
+      "those of the [traces](#method).\n\n| | target | result | |\n|---|---|---|---|\n",
       reached, judged);
   for (const Target& target : targets) {
     std::string results;
@@ -164,14 +164,14 @@ std::string settings(const Evaluation& evaluation) {
       "scaled "
       "rate does not have their noise.\n"
       "- A peer is swept over the setting that its table names; the others have none and run once. Runs are placed "
-      "where they enclose\n  95, 98, 99 and 99.5 %. On days, with Claude Code and in other worlds of Azure's hour "
+      "where they enclose\n  95, 98, 99 and 99.5 %. On days, with Claude Code and in variants of Azure's hour "
       "(start-up, "
       "engine, pools), Penstock runs with\n  two to four goals and fewer peers with fewer settings; on days these "
       "are {}.\n"
       "- With several seeds, attainment is that of all requests of all seeds, and GPU-hours are the mean: a setting of "
       "a peer cannot\n  fit the noise of one seed. Each seed has its own first fleet.\n"
       "- `clairvoyant` searches by simulation, with at most 32 million simulated requests for each goal, 16 million in "
-      "other worlds of\n  Azure's hour, and 4 million on days, for the goal of 99 % only. More may find less.\n"
+      "variants of\n  Azure's hour, and 4 million on days, for the goal of 99 % only. More may find less.\n"
       "- Penstock begins with figures of public traffic, which were measured on the three ServeGen traces of this "
       "page, and some of its\n  constants were chosen by runs on these traces; the decision records name them. No "
       "trace of this page is new to it.\n"
@@ -182,10 +182,11 @@ std::string settings(const Evaluation& evaluation) {
       info.router, info.seed, info.pools.front().min_replicas, info.pools.front().max_replicas, "2 min",
       fmt::join(swept_on_days(), ", "));
   for (const TraceEvaluation& trace : evaluation.traces)
-    text += fmt::format("| {} | {} | {} | {} | ×{:g} | {} | {} | {} | {} |\n", trace.title, replayed(trace),
-                        format_count(trace.info.requests), in_seconds(trace.info.duration), trace.info.rate_scale,
-                        trace.info.rate_scale > 1.0 ? in_seconds(trace.info.rate_scale_spread) : "–",
-                        in_seconds(trace.info.start_up), first_fleet(trace.info), percent(best_possible(trace)));
+    text +=
+        fmt::format("| {} (`{}`) | {} | {} | {} | ×{:g} | {} | {} | {} | {} |\n", trace.title, trace.name,
+                    replayed(trace), format_count(trace.info.requests), in_seconds(trace.info.duration),
+                    trace.info.rate_scale, trace.info.rate_scale > 1.0 ? in_seconds(trace.info.rate_scale_spread) : "–",
+                    in_seconds(trace.info.start_up), first_fleet(trace.info), percent(best_possible(trace)));
   std::string flags;
   for (const TraceEvaluation& trace : evaluation.traces)
     if (!trace.flags.empty()) flags += fmt::format("- {}: `{}`\n", trace.title, trace.flags);
@@ -259,7 +260,9 @@ std::string shipped_row(const Run& run, const std::string& name) {
 std::string shipped_table(const TraceEvaluation& trace) {
   std::string text =
       "\nWith their default settings, the best attainment first; attainment *in bursts* is that of "
-      "minutes whose rate is\nabove twice the mean of the ten minutes before:\n\n"
+      "minutes whose rate is\nabove twice the mean of the ten minutes before. *Replicas* are those of the begin of the "
+      "scores and the most at "
+      "once.\nA *direction change* is a growth after a shrink or the reverse:\n\n"
       "| policy | attainment | in bursts | misses | GPU-hours | replicas | actions | direction changes per day |\n"
       "|---|---:|---:|---:|---:|---:|---:|---:|\n";
   std::vector<std::pair<const Run*, std::string>> rows;

@@ -69,7 +69,7 @@ std::string seeds_section(const Evaluation& evaluation) {
   for (const TraceEvaluation& trace : evaluation.traces) rows += seeds_row(trace);
   if (rows.empty()) return {};
   return "\n## Several seeds\n\n"
-         "Mean and range over the seeds, of which the router, the built-in workload and scaled copies of a trace draw. "
+         "Mean and range over the seeds. The router, the built-in workload and scaled copies of a trace use the seed. "
          "Penstock has the\ngoal of 99 %, the best peer the cheapest setting that reached 99 %.\n\n"
          "| trace | seeds | Penstock: attainment | GPU-hours | best peer | attainment | GPU-hours |\n"
          "|---|---|---|---|---|---|---|\n" +
@@ -79,8 +79,9 @@ std::string seeds_section(const Evaluation& evaluation) {
 std::string ablation_section(const Evaluation& evaluation) {
   if (evaluation.ablations.empty()) return {};
   std::string text =
-      "\n## One part off\n\n"
-      "Penstock with the goal of 99 % and one part off, or another one on. The last ratio compares GPU-hours at an "
+      "\n## Ablation\n\n"
+      "Penstock with the goal of 99 % and one part disabled, or another one enabled. The last ratio compares GPU-hours "
+      "at an "
       "attainment of 99 %,\nfrom runs with several goals; –: not reached, or one goal only. The integral of the error "
       "budget is a part of the backtest.\n";
   for (const AblationEvaluation& ablation : evaluation.ablations) {

@@ -170,7 +170,7 @@ TEST(Page, ShowsTheRangeOverSeeds) {
 
 TEST(Page, ComparesEachPartThatIsOffAtEqualAttainment) {
   Evaluation evaluation = sample();
-  EXPECT_EQ(evaluation_markdown(evaluation, "images").find("## One part off"), std::string::npos);
+  EXPECT_EQ(evaluation_markdown(evaluation, "images").find("## Ablation"), std::string::npos);
   // 99 % lies half way between 98 and 99.5 % on the logarithm of misses: (6 + 0.5 · 2) / 6. The run between them is
   // inefficient.
   evaluation.ablations = {

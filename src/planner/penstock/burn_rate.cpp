@@ -53,8 +53,8 @@ void BurnRate::observe(const signals::Observation& observation, double best) {
   for (auto request = first; request != observation.recent.end() && request->arrival <= until; ++request) {
     if (!is_judged(*request, slo_)) continue;
     const bool has_missed = missed(*request, slo_, now_);
-    count(*request, {1.0, has_missed ? 1.0 : 0.0, 1.0 - best + allowed_misses(best, slo_.goal_at(request->target)),
-                     1.0 - best});
+    count(*request,
+          {1.0, has_missed ? 1.0 : 0.0, 1.0 - best + allowed_misses(best, slo_.goal_at(request->target)), 1.0 - best});
     if (has_missed || is_over(*request)) continue;
     const auto number = static_cast<std::uint64_t>(request - first_at(observation.recent, request->arrival));
     open_.push_back({request->arrival, number});

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "core/random.h"
 #include "planner/penstock/load_history.h"
@@ -53,6 +54,12 @@ const signals::Observation& DeferredTraffic::spread(const signals::Observation& 
   spread_.recent = requests_;
   const signals::FleetTraffic decoded = signals::exit_traffic(observation);
   const std::uint64_t output = decoded.output_tokens_total;
+  const std::uint64_t arrived_before =
+      std::exchange(arrivals_seen_, signals::entry_traffic(observation).arrivals_total);
+  if (arrivals_seen_ < arrived_before) {  // The counters of another process.
+    begun_ = false;
+    arrivals_ = input_tokens_ = output_tokens_ = 0;
+  }
   if (!begun_ || now < counted_to_) {
     begun_ = true;
   } else {

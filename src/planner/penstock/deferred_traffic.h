@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/state_archive.h"
 #include "core/time.h"
 #include "signals/observation.h"
 
@@ -21,6 +22,11 @@ class DeferredTraffic {
   // is equal to `observation` as long as no request could be deferred. Valid until the next call. O(recent requests).
   [[nodiscard]] const signals::Observation& spread(const signals::Observation& observation);
 
+  // Without it, all requests that still wait would arrive at once after a restart.
+  void archive(core::StateArchive& state) {
+    state("deferred", counted_to_, begun_, arrivals_, input_tokens_, output_tokens_, output_seen_, arrivals_seen_);
+  }
+
  private:
   core::Duration window_most_;
   signals::Observation spread_;
@@ -29,7 +35,7 @@ class DeferredTraffic {
   bool begun_ = false;
   // What the counters of the spread traffic exceed those of the observation by. Modulo 2^64.
   std::uint64_t arrivals_ = 0, input_tokens_ = 0, output_tokens_ = 0;
-  std::uint64_t output_seen_ = 0;
+  std::uint64_t output_seen_ = 0, arrivals_seen_ = 0;
 };
 
 }  // namespace penstock::planner

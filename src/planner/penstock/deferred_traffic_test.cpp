@@ -84,6 +84,26 @@ TEST(DeferredTraffic, CountersCountTheSpreadArrivals) {
   EXPECT_LT(most, 130U) << "1,000 in two minutes are 83 in ten seconds";
 }
 
+TEST(DeferredTraffic, ARestartedPlannerDoesNotCountWhatWaitsAtOnce) {
+  DeferredTraffic traffic{10min};
+  std::vector<RecentRequest> recent{at(1s, 1h)};
+  static_cast<void>(traffic.spread(seen(2s, recent, 1)));
+  for (int i = 0; i < 1'000; ++i) recent.push_back(at(10s, 1h));
+  const std::uint64_t before = traffic.spread(seen(20s, recent, 1'001)).pools[0].arrivals_total;
+  core::StateArchive saved;
+  traffic.archive(saved);
+  const std::string text = saved.text();
+  DeferredTraffic restarted{10min}, elsewhere{10min};
+  for (DeferredTraffic* each : {&restarted, &elsewhere}) {
+    core::StateArchive state{text};
+    each->archive(state);
+    EXPECT_FALSE(state.failed());
+  }
+  EXPECT_LT(restarted.spread(seen(25s, recent, 1'001)).pools[0].arrivals_total - before, 50U);
+  // Counters that begin anew never fall below 0.
+  EXPECT_LE(elsewhere.spread(seen(25s, recent, 30)).pools[0].arrivals_total, 30U);
+}
+
 TEST(DeferredTraffic, AClockThatGoesBackLosesNothingButOneInterval) {
   DeferredTraffic traffic{2min};
   const std::vector<RecentRequest> recent{at(1s, 1min)};

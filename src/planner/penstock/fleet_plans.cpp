@@ -76,7 +76,8 @@ void FleetPlans::make(const signals::Observation& spread) {
     load_.tick(
         spread, current,
         [&](double) {
-          return PlanGoal{goals_, 1.0, load_outlook_->futures(uncertainty()), load_outlook_->controller(options_.phase).allowance, misses()};
+          return PlanGoal{goals_, 1.0, load_outlook_->futures(uncertainty()),
+                          load_outlook_->controller(options_.phase).allowance, misses()};
         },
         in_trouble(spread), traffic_step(spread.recent, spread.now));
   expects_more_ = load_.plan() && outlook_->growth(load_.plan()->rate) > load_outlook_->largest_future();

@@ -72,7 +72,7 @@ class PenstockPlanner final : public Policy {
   void revise(std::span<const std::uint32_t> targets) override { guardrails_.revise(targets); }
 
   void archive(core::StateArchive& state) override {
-    state("penstock", sanitizer_, diagnoser_, plans_, schedule_, guardrails_);
+    state("penstock", sanitizer_, deferred_, diagnoser_, plans_, schedule_, guardrails_);
   }
 
  private:
@@ -102,7 +102,8 @@ class PenstockPlanner final : public Policy {
   // What a pool has given away it does not hold any more.
   void forget_given_plans(core::Instant now, const Decision& decision) {
     for (std::size_t i = 0; i < guardrails_.given().size(); ++i)
-      if (guardrails_.given()[i] > 0) plans_.forget_held(now, i, decision.pools[i].target);
+      if (guardrails_.given()[i] > 0)
+        plans_.forget_held(now, i, plans_.correction().planned({decision.pools[i].target}).front());
   }
 
   // ---- proposals ----------------------------------------------------------------------------------------------------
@@ -155,15 +156,10 @@ class PenstockPlanner final : public Policy {
     proposal.reason = Reason::kInsufficientData;
     const LoopPlan *floor = plans_.floor_plan(observation.now, phase), *load = plans_.load_plan();
     const LoopPlan* chosen = floor;
-    bool by_load_loop = false;
-    if (phase >= RolloutPhase::kLoad && FleetPlans::is_usable(load) &&
-        (chosen == nullptr || load->fleet[index] > chosen->fleet[index])) {
-      chosen = load;
-      by_load_loop = true;
-    }
+    const bool by_load = phase >= RolloutPhase::kLoad && FleetPlans::is_usable(load);
+    if (by_load && (chosen == nullptr || load->fleet[index] > chosen->fleet[index])) chosen = load;
     if (chosen != nullptr) {
-      proposal.reason =
-          by_load_loop && plans_.in_trouble(observation) ? Reason::kSloAtRisk : Reason::kCheapestThatKeepsSlo;
+      proposal.reason = by_load && plans_.in_trouble(observation) ? Reason::kSloAtRisk : Reason::kCheapestThatKeepsSlo;
       proposal.target = chosen->fleet[index];
       add_plan_evidence(*chosen, index, proposal);
       if (floor != nullptr)

@@ -46,7 +46,11 @@ bool ReplicaSpeed::observe(const signals::PoolObservation& pool, core::Instant n
   EngineCorrection learned = applied_;
   learned.step_time = learned_step_time();
   learned.max_sequences = concurrency_.sequences();
-  if (const auto kv_tokens = least_kv_tokens(pool)) learned.kv_tokens = kv_tokens;
+  // Capacities of replicas differ a little. Each change discards what trials have found.
+  const auto kv_tokens = least_kv_tokens(pool);
+  if (kv_tokens &&
+      !(applied_.kv_tokens && is_near(static_cast<double>(*kv_tokens), static_cast<double>(*applied_.kv_tokens))))
+    learned.kv_tokens = kv_tokens;
   // A limit that the profile has already corrects nothing.
   if (learned.max_sequences && is_near(*learned.max_sequences, profile_.limits.max_sequences))
     learned.max_sequences.reset();

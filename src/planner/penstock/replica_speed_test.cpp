@@ -173,6 +173,11 @@ TEST(ReplicaSpeed, LearnsLimitsThatDifferFromTheProfile) {
   EXPECT_TRUE(changed);
   EXPECT_EQ(speed.engine().max_sequences, 2U);
   EXPECT_EQ(speed.engine().kv_tokens, 100'000U);
+  vllm.kv_capacity_tokens = 99'000;  // A replica with a little less.
+  EXPECT_FALSE(speed.observe(testing::pool_of(2, vllm), testing::at_s(25)));
+  vllm.kv_capacity_tokens = 80'000;
+  EXPECT_TRUE(speed.observe(testing::pool_of(2, vllm), testing::at_s(30)));
+  EXPECT_EQ(speed.engine().kv_tokens, 80'000U);
 }
 
 TEST(ReplicaSpeed, AFactorOnceAppliedStaysUntilItIsClearlyWrong) {

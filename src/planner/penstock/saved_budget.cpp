@@ -5,7 +5,7 @@
 namespace penstock::planner {
 namespace {
 
-constexpr double kSpent = 3.0;  // Multiple by which a budget that is not used at all raises the misses.
+constexpr double kSpent = 3.0;       // Multiple by which a budget that is not used at all raises the misses.
 constexpr double kIdleMost = 720.0;  // Minutes without a request after which an objective decides no more.
 
 }  // namespace
