@@ -50,7 +50,7 @@ std::vector<Served> fleets_of(Backtest& backtest) {
   std::int64_t count = 0;
   std::vector<Served> fleets(60);
   BudgetUse use;
-  read("backtest", figure, figure, figure, use, figure, count, count);
+  read("backtest", figure, figure, figure, use, figure, figure, figure, count, count);
   read.elements(fleets);
   EXPECT_FALSE(read.failed());
   return fleets;

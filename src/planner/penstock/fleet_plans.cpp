@@ -1,6 +1,7 @@
 #include "planner/penstock/fleet_plans.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "planner/penstock/early_signs.h"
@@ -12,6 +13,7 @@ namespace {
 
 // Upper bound of the times in a restored state.
 constexpr core::Duration kRestoredLagMost = std::chrono::hours{24};
+constexpr double kLagChange = 0.25;  // A smaller relative change of the start-up time changes no plan.
 // Without requests for this long, the fleet counts as idle and shrinks to its minimum.
 constexpr core::Duration kIdleAfter = std::chrono::minutes{5};
 // Interval between checks of a burning SLO, long enough for the effect of the last raise to show.
@@ -24,6 +26,24 @@ constexpr double kUsable = 0.2;
 constexpr core::Duration kPlanLasts = std::chrono::minutes{5};
 constexpr core::Duration kRecentPlans = std::chrono::hours{4};  // The longest hold.
 constexpr std::uint64_t kPoolsMost = 64;                        // Limit for a restored state.
+
+// Two steps whose times tell one engine from another.
+constexpr std::uint32_t kPromptTokens = 2048, kSequences = 32, kContextTokens = 1000;
+
+engine::StepShape prompt_step() {
+  engine::StepShape shape;
+  shape.prefill_requests = 1;
+  shape.prefill_new_tokens = shape.active_kv_tokens = shape.total_kv_tokens = kPromptTokens;
+  shape.prefill_attention_pairs = 0.5 * kPromptTokens * (kPromptTokens + 1.0);
+  return shape;
+}
+
+engine::StepShape decode_step() {
+  engine::StepShape shape;
+  shape.decode_sequences = kSequences;
+  shape.decode_context_tokens = shape.active_kv_tokens = shape.total_kv_tokens = kSequences * kContextTokens;
+  return shape;
+}
 
 }  // namespace
 
@@ -50,12 +70,26 @@ void FleetPlans::begin(const CapacityLags& lags) {
   load_outlook_.emplace(slo_.goal, lags, options_.controller);
 }
 
+// A start-up time that is measured, or that a configuration corrects, may differ from that of the first observation.
+void FleetPlans::follow(const CapacityLags& lags) {
+  const auto differ = [](core::Duration now, core::Duration before) {
+    const double change = std::abs(core::to_seconds(now - before));
+    return minutes_up(now) != minutes_up(before) && change > kLagChange * core::to_seconds(before);
+  };
+  if (!differ(lags.start_up, lags_.start_up) && !differ(lags.soonest, lags_.soonest)) return;
+  lags_ = lags;
+  outlook_.emplace(options_.outlook, options_.memory.length, lags.start_up + options_.throughput_loop.interval);
+  outlook_->warm_up(options_.history);
+  load_outlook_->change_lags(lags);
+}
+
 void FleetPlans::learn(const signals::Observation& observation, const signals::Observation& spread) {
   if (!outlook_) {
     busy_at_ = observation.now;  // Nothing is known of the time before.
     begin(lags_of(observation));
     outlook_->warm_up(options_.history);
   }
+  follow(lags_of(observation));
   outlook_->observe(spread);
   burn_.observe(observation, best());
   const LoopPlan* plan = load_plan();
@@ -210,9 +244,45 @@ void FleetPlans::raise_plans(const signals::Observation& observation) {
   if (correction_.raise(observation.now)) wait_for_start(observation);
 }
 
+// ---- state ----------------------------------------------------------------------------------------------------------
+
+std::vector<double> FleetPlans::slo_figures() const {
+  std::vector<double> figures;
+  for (std::size_t i = 0; i <= slo_.segments.size(); ++i) {
+    const signals::SloTarget& target = slo_.target_at(i);
+    for (const core::Duration limit : {target.ttft, target.itl, target.e2e.value_or(core::Duration{})})
+      figures.push_back(core::to_seconds(limit));
+    figures.push_back(slo_.goal_at(i));
+  }
+  return figures;
+}
+
+std::vector<double> FleetPlans::engine_figures() const {
+  std::vector<double> figures;
+  for (const PoolProfile& profile : options_.profiles) {
+    const capacity::EngineLimits& limits = profile.limits;
+    figures.insert(figures.end(), {limits.max_sequences, limits.max_batched_tokens, limits.kv_tokens});
+    for (const engine::StepShape& shape : {prompt_step(), decode_step()})
+      figures.push_back(profile.step_time ? core::to_seconds(profile.step_time->step(shape)) : 0.0);
+  }
+  return figures;
+}
+
+// The traffic that is remembered is judged anew, and trials are made again.
+void FleetPlans::forget_misses() {
+  burn_ = BurnRate{slo_, options_.burn_rate};
+  memory_->forget_outcomes();
+  floor_ = PlanLoop{memory_, options_.throughput_loop};
+  load_ = PlanLoop{memory_, options_.load_loop};
+  trial_error_ = {};
+  correction_ = {};
+  if (load_outlook_) load_outlook_->forget_misses(lags_);
+}
+
 void FleetPlans::archive(core::StateArchive& state) {
+  std::vector<double> slo = slo_figures(), engines = engine_figures();
   bool begun = outlook_.has_value();
-  state("plans", begun, lags_);
+  state("plans", begun, lags_, slo, engines);
   if (state.reading()) {
     outlook_.reset();
     for (core::Duration* lag : {&lags_.start_up, &lags_.soonest})
@@ -230,6 +300,12 @@ void FleetPlans::archive(core::StateArchive& state) {
   if (state.reading()) recent_plans_.assign(std::min<std::uint64_t>(pools, kPoolsMost), TimedValues{kRecentPlans});
   for (TimedValues& plans : recent_plans_) state.values_of(plans);
   state("raise", waiting_, raised_at_, raise_from_, busy_at_);
+  if (state.reading()) {
+    const bool other_engines = engines != engine_figures();
+    if (other_engines || slo != slo_figures()) forget_misses();
+    if (other_engines)
+      for (std::size_t i = 0; i < speeds_.size(); ++i) speeds_[i] = ReplicaSpeed{options_.profiles[i]};
+  }
   if (state.reading() && !state.failed() && trials_ && !speeds_.empty()) correct_trials();
 }
 

@@ -81,6 +81,11 @@ class FleetPlans {
   [[nodiscard]] bool has_floor() const { return options_.throughput_loop.interval > core::Duration{}; }
   [[nodiscard]] bool uses_floor(RolloutPhase phase) const;
   void begin(const CapacityLags& lags);
+  void follow(const CapacityLags& lags);
+  // What decides whether a request has missed: figures of the SLO, and of the engines.
+  [[nodiscard]] std::vector<double> slo_figures() const;
+  [[nodiscard]] std::vector<double> engine_figures() const;
+  void forget_misses();
   [[nodiscard]] double best() const;
   [[nodiscard]] double misses() const { return load_outlook_->misses(options_.phase); }
   [[nodiscard]] double uncertainty() const;  // Factor of futures.

@@ -46,6 +46,18 @@ void LoadOutlook::observe_trial(core::Instant from, core::Instant to, const Flee
              best * outcome.all.requests - outcome.all.met);
 }
 
+void LoadOutlook::change_lags(const CapacityLags& lags) {
+  futures_ = Futures{lags.start_up};
+  soon_ = Futures{lags.soonest};
+  backtest_ = Backtest{{.goal = goal_, .lag = lags.start_up}};
+}
+
+void LoadOutlook::forget_misses(const CapacityLags& lags) {
+  curve_ = {};
+  saved_ = {};
+  backtest_ = Backtest{{.goal = goal_, .lag = lags.start_up}};
+}
+
 std::vector<double> LoadOutlook::futures(double uncertainty) const {
   std::vector<double> multiples = futures_.multiples();
   for (double& multiple : multiples) multiple *= uncertainty;

@@ -45,6 +45,11 @@ class LoadOutlook {
   void observe_trial(core::Instant from, core::Instant to, const Fleet& fleet, double load, const TrialOutcome& outcome,
                      double best);
 
+  // Replicas take another time to become ready: futures and controllers begin anew, with the first ones.
+  void change_lags(const CapacityLags& lags);
+  // The SLO or the engines are others: forgets what trials have shown and what has been missed.
+  void forget_misses(const CapacityLags& lags);
+
   // Multiples of the load, each times `uncertainty`.
   [[nodiscard]] std::vector<double> futures(double uncertainty = 1.0) const;
   [[nodiscard]] double largest_future() const { return futures_.multiples().back(); }
@@ -55,6 +60,8 @@ class LoadOutlook {
   // Replicas in the phase kCost relative to the earlier phases.
   [[nodiscard]] double savings() const { return fixed_ ? 1.0 : backtest_.replicas_to_first(); }
   [[nodiscard]] double budget_left() const { return backtest_.budget_left(); }
+  // Of the controller that the backtest has chosen; null with a fixed one.
+  [[nodiscard]] const Backtest* backtest() const { return fixed_ ? nullptr : &backtest_; }
   // Share of a plan that must be awake, because it may be needed before a replica asleep has woken up. 1 before trials
   // have shown what a replica serves.
   [[nodiscard]] double awake_share(RolloutPhase phase) const;

@@ -187,6 +187,10 @@ class PenstockPlanner final : public Policy {
     if (phase >= RolloutPhase::kLoad) {
       proposal.evidence.push_back({"hold", core::to_seconds(plans_.hold(phase)), "s"});
       proposal.evidence.push_back({"budget_left", plans_.load_outlook().budget_left(), "share"});
+      if (const Backtest* backtest = plans_.load_outlook().backtest()) {
+        proposal.evidence.push_back({"controller_misses", backtest->expected_misses(), "share"});
+        proposal.evidence.push_back({"controller_misses_allowed", backtest->aim(), "share"});
+      }
     }
     proposal.evidence.push_back({"burn_rate", plans_.burn_rate(), "times"});
     add_trial_error(plans_.trial_error(), proposal);
