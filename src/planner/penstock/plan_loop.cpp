@@ -18,7 +18,8 @@ void PlanLoop::tick(const signals::Observation& observation, const Fleet& curren
                     const std::function<PlanGoal(double rate)>& goal_at, bool urgent,
                     std::optional<core::Instant> step) {
   if (step) {
-    if (memory_->restart(*step)) search_.reset();
+    memory_->restart(*step);
+    search_.reset();
     urgent = true;
   }
   if (!search_) {

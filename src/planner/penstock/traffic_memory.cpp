@@ -15,11 +15,9 @@ constexpr double kUsualShare = 0.9;   // Share of requests whose time a trial wa
 constexpr double kLongShare = 0.999;  // Share of requests that are no longer than those that may still run.
 constexpr double kOpenShare = 0.05;   // Share of open requests that does not matter.
 constexpr double kMillisecondsOfErrors = 1e8;
-constexpr double kSameFactor = 0.02;   // A factor nearer to 1 changes nothing.
-constexpr std::size_t kFewerOpen = 4;  // Divisor of the open requests at which outcomes are discarded.
-// A step is recognised again for as long as the longest interval in which it shows (traffic_step.h).
-constexpr core::Duration kSameStep = std::chrono::seconds{30};
-constexpr std::size_t kFallRequests = 200;                    // Fewer since a fall say too little about the goal.
+constexpr double kSameFactor = 0.02;        // A factor nearer to 1 changes nothing.
+constexpr std::size_t kFewerOpen = 4;       // Divisor of the open requests at which outcomes are discarded.
+constexpr std::size_t kFallRequests = 200;  // Fewer since a fall say too little about the goal.
 constexpr core::Duration kFallAge = std::chrono::minutes{3};  // A younger one may be a pause.
 constexpr std::size_t kCheckRequests = 50;                    // Fewer say little about a share.
 constexpr core::Duration kCheckWithin =
@@ -83,12 +81,10 @@ void TrafficMemory::advance() {
   }
 }
 
-bool TrafficMemory::restart(core::Instant from) {
-  if (from < restarted_ + kSameStep) return false;
+void TrafficMemory::restart(core::Instant from) {
   closed_.clear();
   open_ = Slice{from, now_};
   restarted_ = from;
-  return true;
 }
 
 void TrafficMemory::look_back(core::Duration least, std::size_t enough) {

@@ -83,8 +83,9 @@ class TrafficMemory final : public FleetOutcomes {
   // Closes and drops slices so that the memory ends now; drops all slices if the clock went back.
   void advance();
 
-  // Forgets the traffic before this time: a step has begun. False: it is the last one, which is recognised again.
-  bool restart(core::Instant from);
+  // Forgets the traffic before this time: a step has begun. A step is recognised at several ticks, each of which knows
+  // more of it.
+  void restart(core::Instant from);
 
   // From now on, only the latest slices count: those that ended within this time, and earlier ones until there are
   // `enough` requests, or back to the time at which the rate fell to less than half. Where trials look ahead, the
