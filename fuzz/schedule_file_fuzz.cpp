@@ -13,8 +13,9 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace penstock;
   const std::string_view text{reinterpret_cast<const char*>(data), size};
-  for (const std::vector<std::string>& pools :
-       {std::vector<std::string>{"default"}, std::vector<std::string>{"prefill", "decode"}}) {
+  for (const std::vector<replay::ScheduledPool>& pools :
+       {std::vector<replay::ScheduledPool>{{"default", 100}},
+        std::vector<replay::ScheduledPool>{{"prefill", 100}, {"decode", 100}}}) {
     const auto read = replay::parse_schedule(text, "plan.csv", pools);
     if (!read) {
       const std::string message = read.error().message();

@@ -15,6 +15,13 @@ function share(value) {
   return (value * 100).toFixed(1) + SPACE + '%';
 }
 
+// A goal with all its digits, and one decimal at least. Ten digits leave out the rounding error of the product.
+function goalShare(value) {
+  if (!known(value)) return NOTHING;
+  const percent = String(Number((value * 100).toPrecision(10)));
+  return (/[.e]/.test(percent) ? percent : percent + '.0') + SPACE + '%';
+}
+
 function milliseconds(value) {
   if (!known(value)) return NOTHING;
   if (value < 999.5) return value.toFixed(digits(value)) + SPACE + 'ms';

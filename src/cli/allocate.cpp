@@ -51,7 +51,7 @@ Usage allocate_usage() {
       "Examples:\n"
       "  penstock allocate allocate.yaml\n"
       "  penstock allocate allocate.yaml --rate chat=20 --json plan.json\n\n"
-      "Exit codes: 0 good, 1 a file cannot be written, 2 bad input, 130 Ctrl-C.\n";
+      "Exit codes: 0 success, 1 a file cannot be written, 2 invalid input, 130 Ctrl-C.\n";
   return usage;
 }
 

@@ -31,7 +31,7 @@ Usage check_usage() {
       "file, without running anything: keys and values, and the files and environment variables that they name. Every\n"
       "problem is a line `file:line:column: what; hint` on standard error. A value that cannot be read is not "
       "compared\n"
-      "with others; a last line says so. Exit codes: 0 good, 2 not.";
+      "with others; a last line reports that. Exit codes: 0 success, 2 invalid input.";
   usage.operand = "[FILE]";
   usage.flags = {{"Output", "--schema", {}, "print the JSON schema of the file, for editors, and end", {}},
                  {"Output",
@@ -68,6 +68,8 @@ std::string summary_of_planner(const configuration::Configuration& made) {
     return fmt::format("{}: {}{}", counted(made.deployments.size(), "deployment", "deployments"), all,
                        gpus ? fmt::format(", {} GPUs", *gpus) : "");
   }
+  // Without a trace no policies are compared, as in the configuration of a live planner.
+  if (made.traces.names.empty()) return "replicas " + pools;
   return fmt::format("{}, {}, replicas {}", counted(made.traces.names.size(), "trace", "traces"),
                      counted(made.policies.size(), "policy", "policies"), pools);
 }

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::array kCommands{
     Command{"replay", "compare autoscaling policies on recorded or synthetic traffic", replay},
-    Command{"explain", "say in plain words why a replay's policy decided as it did", explain},
+    Command{"explain", "print the decisions of a policy and their reasons from a decision log", explain},
     Command{"decide", "decide on observations that another program writes, one JSON object on each line", decide},
     Command{"up", "run engines, gateway, planner, load and the live page on this machine", up},
     Command{"workload", "describe traces: rates, lengths, bursts, shared prefixes", show_workload},

@@ -71,7 +71,7 @@ Usage decide_usage(const options::Table& own, const options::Table& table) {
   // The planner's simulations route by it.
   for (Flag& flag : flags_of(table, {"What is compared"}))
     if (flag.name == "--router") usage.flags.push_back(std::move(flag));
-  usage.flags.push_back({"Other", "--config", "FILE", "a YAML file with any of this; flags overrule it", {}, {}});
+  usage.flags.push_back({"Other", "--config", "FILE", "a YAML file with any of this; flags override it", {}, {}});
   usage.notes =
       "An observation needs at_s, pools[].ready and requests; docs/decide.md lists all keys:\n"
       "  {\"at_s\": 5, \"pools\": [{\"ready\": 2}], \"requests\": [{\"id\": 1, \"arrival_s\": 3.2, \"prompt_tokens\": "
@@ -80,7 +80,7 @@ Usage decide_usage(const options::Table& own, const options::Table& table) {
       "Examples:\n"
       "  penstock decide observations.jsonl --max-replicas 8 --start-up 120s > decisions.jsonl\n"
       "  my-simulator | penstock decide --policy llmd-slo --slo ttft=2s,itl=50ms\n\n"
-      "Exit codes: 0 good, 1 the input or the output failed, 2 bad input or a line with an error, 130 Ctrl-C.\n";
+      "Exit codes: 0 success, 1 the output failed, 2 invalid input or a line with an error, 130 Ctrl-C.\n";
   return usage;
 }
 
@@ -172,7 +172,7 @@ int answer_lines(Lines lines, controller::DecisionStream& stream, const std::str
     auto line = lines.next();
     if (!line) {
       line.error().where = name;
-      return report_error(line.error());
+      return report_input_error(line.error());
     }
     if (!*line) return has_error ? kBadInput : kGood;
     const controller::DecisionStream::Answer answer =

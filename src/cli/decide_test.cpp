@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "cli/plan_setup.h"
 #include "controller/decision_stream.h"
 #include "planner/policy.h"
 #include "replay/capacities.h"
@@ -169,6 +170,19 @@ TEST(Decide, ThePlannerDecidesAsInAReplay) {
   const Twins twins = twins_of("penstock");
   EXPECT_GT(twins.largest, 2U);
   EXPECT_EQ(twins.different, 0U) << "of " << twins.lines;
+}
+
+TEST(Decide, ErrorsInThePolicyNameTheFlag) {
+  const auto error_of = [](std::string_view policy) {
+    const auto checked = check_deployable(policy);
+    return checked ? std::string{"none"} : checked.error().message();
+  };
+  for (const char* policy : {"penstock", "penstock:goal=95%", "static", "llmd-slo:up=0.5:down=0.3"})
+    EXPECT_EQ(error_of(policy), "none");
+  EXPECT_TRUE(error_of("penstock,static")
+                  .starts_with("--policy: unknown policy 'penstock,static'; name one of penstock, static, hpa-rate, "));
+  EXPECT_EQ(error_of("schedule:plan.csv"),
+            "--policy: 'schedule:plan.csv' is for `penstock replay` only; name one policy, as penstock");
 }
 
 }  // namespace

@@ -28,9 +28,9 @@ Usage explain_usage() {
   Usage usage;
   usage.command = "explain";
   usage.summary =
-      "Reads a decision log, as `penstock replay --decision-log FILE` writes it, and says in plain words what was\n"
-      "decided and why. Without --at it lists the decisions: changes, and the first reason for which nothing changed\n"
-      "afterwards. FILE may be a pipe, and - is standard input; a log in SQLite is read from its file only.";
+      "Reads a decision log, as `penstock replay --decision-log FILE` writes it, and prints what was decided and why.\n"
+      "Without --at it lists the decisions: changes, and the first reason for which nothing changed afterwards. FILE\n"
+      "may be a pipe, and - is standard input; a log in SQLite is read from its file only.";
   usage.operand = "FILE";
   usage.flags = {
       {"Which decision", "--at", "TIME", "the one in force at this time since the start, as 12m30s", {}, {}},
@@ -43,7 +43,7 @@ Usage explain_usage() {
       "  penstock replay built-in --policy penstock,dynamo-latency --decision-log log.jsonl\n"
       "  penstock explain log.jsonl --policy penstock\n"
       "  penstock explain log.jsonl --at 12m30s\n\n"
-      "Exit codes: 0 good, 2 bad input.\n";
+      "Exit codes: 0 success, 1 the output failed, 2 invalid input.\n";
   return usage;
 }
 

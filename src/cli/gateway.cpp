@@ -36,8 +36,12 @@ Usage gateway_usage(const options::Table& table) {
       "tokens as they come, and accounts for them. Replicas are any OpenAI-compatible servers.";
   usage.operand = "URL";
   usage.many_operands = true;
-  usage.flags.push_back(
-      {"Flags", "--config", "FILE", "YAML with everything that flags say, tenants, models, classes", {}, {}});
+  usage.flags.push_back({"Flags",
+                         "--config",
+                         "FILE",
+                         "a YAML file with any of this, tenants, models and classes; flags override it",
+                         {},
+                         {}});
   usage.flags.push_back({"Flags", "--options-markdown", {}, "print the reference of all options and end", {}, "true"});
   usage.flags.push_back(
       {"Operation", "--takeover", {}, "replace the gateway that serves these addresses; it drains", {}, "true"});

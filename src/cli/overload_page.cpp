@@ -30,7 +30,7 @@ std::string protected_targets(const configuration::Configuration& made) {
   report::Grid grid{{{"protected", true}, {"TTFT"}, {"ITL"}, {"end to end"}, {"goal"}, {"requests", true}}};
   const auto add = [&](const std::string& name, const signals::SloTarget& target, double goal, std::string requests) {
     grid.add({name, limit(target.ttft), limit(target.itl), target.e2e ? limit(*target.e2e) : "–",
-              report::format_share(goal), std::move(requests)});
+              report::format_goal(goal), std::move(requests)});
   };
   for (const signals::SegmentSlo& segment : made.run.slo_segments)
     add(segment.name, segment.target, segment.goal, requests_of(segment));

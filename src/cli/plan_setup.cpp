@@ -114,7 +114,7 @@ options::Table plan_table(PlanOptions& made) {
       .implies("true");
   table
       .add({"", "--wva-metrics",
-            "publish wva_desired_replicas and its like, for what was made for llm-d's workload-variant-autoscaler"},
+            "publish wva_desired_replicas and the other series of llm-d's workload-variant-autoscaler"},
            boolean(made.wva_metrics))
       .implies("true");
   table.add({"", "--policy", "autoscaling policy"}, text(made.policy)).placeholder("NAME");
@@ -131,10 +131,16 @@ configuration::Configuration live_defaults() {
 }
 
 core::Result<void> check_deployable(std::string_view policy) {
-  const bool needs_trace = decision::name_without_settings(policy) == configuration::kClairvoyant;
-  if (policy != "all" && !needs_trace && !replay::is_schedule(policy)) return {};
-  return core::invalid_input("--policy", options::quote(policy) + " is for `penstock replay` only",
-                             "name one policy, as penstock");
+  const std::string_view rule = decision::name_without_settings(policy);
+  if (rule == "all" || rule == configuration::kClairvoyant || replay::is_schedule(policy))
+    return core::invalid_input("--policy", options::quote(policy) + " is for `penstock replay` only",
+                               "name one policy, as penstock");
+  std::vector<std::string_view> names = planner::policy_names();
+  names.insert(names.begin(), configuration::kPenstock);
+  if (std::find(names.begin(), names.end(), rule) == names.end())
+    return core::invalid_input("--policy", "unknown policy " + options::quote(policy),
+                               "name one of " + options::choices(names));
+  return {};
 }
 
 core::Result<std::unique_ptr<decision::Policy>> make_live_policy(const PlanOptions& plan,
@@ -147,6 +153,10 @@ core::Result<std::unique_ptr<decision::Policy>> make_live_policy(const PlanOptio
     return replay::make_penstock(*std::move(options), trial_options(run), 1.0);
   }
   if (auto checked = check_deployable(plan.policy); !checked) return tl::make_unexpected(checked.error());
+  if (decision::name_without_settings(plan.policy) == configuration::kPenstock)
+    return core::invalid_input("--policy",
+                               options::quote(plan.policy) + " is for `penstock replay` and `penstock decide`",
+                               "give the goal with --slo goal=SHARE");
   const auto capacity = replay::known_capacity(made.capacity, plan.policy);
   if (!capacity) return tl::make_unexpected(capacity.error());
   return replay::make_policy_with(std::vector(run.pools.size(), *capacity), plan.policy, run);

@@ -55,7 +55,7 @@ struct PlanOptions {
 // uses that of traces.
 [[nodiscard]] configuration::Configuration live_defaults();
 
-// An error names a policy that only a replay can run.
+// Errors: a policy that only a replay can run, and what is no policy, such as a list.
 [[nodiscard]] core::Result<void> check_deployable(std::string_view policy);
 
 [[nodiscard]] core::Result<std::unique_ptr<decision::Policy>> make_live_policy(const PlanOptions& plan,

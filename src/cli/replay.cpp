@@ -35,7 +35,7 @@ constexpr std::string_view kExamples =
     "  penstock replay code.csv chat.csv --pool role=prefill,replicas=2 --pool role=decode,replicas=2\n"
     "  penstock replay --config penstock.yaml --json result.json\n"
     "  penstock replay --config docs/examples/deployments.yaml --policy penstock\n\n"
-    "Exit codes: 0 good, 1 a file cannot be written, 2 bad input, 130 Ctrl-C.\n";
+    "Exit codes: 0 success, 1 a file cannot be written, 2 invalid input, 130 Ctrl-C.\n";
 
 std::string notes() {
   std::string text =
@@ -57,13 +57,13 @@ Usage replay_usage(const options::Table& own, const options::Table& table) {
   Usage usage;
   usage.command = "replay";
   usage.summary =
-      "Replays traces through a simulated fleet, once for each autoscaling policy, and compares what came of it:\n"
+      "Replays traces through a simulated fleet, once for each autoscaling policy, and compares the results:\n"
       "latency, SLO attainment, GPU-hours and cost. The table is printed best first.";
   usage.operand = "TRACE";
   usage.many_operands = true;
   usage.flags = flags_of(table, configuration::replay_groups());
   for (Flag& flag : flags_of(own)) usage.flags.push_back(std::move(flag));
-  usage.flags.push_back({"Other", "--config", "FILE", "a YAML file with any of this; flags overrule it", {}, {}});
+  usage.flags.push_back({"Other", "--config", "FILE", "a YAML file with any of this; flags override it", {}, {}});
   usage.flags.push_back({"Other", "--progress", {}, "show how far it is even where standard error is no terminal", {}});
   usage.flags.push_back({"Other", "--quiet", {}, "print neither the table nor progress, only errors", {}, {}});
   usage.flags.push_back(

@@ -34,8 +34,9 @@ Usage workload_usage(const options::Table& table) {
   Usage usage;
   usage.command = "workload";
   usage.summary =
-      "Reads traces and prints what decides how hard they are to serve. A TRACE of - is standard input. Rates are\n"
-      "those over the duration, which begins at time 0 of the trace and ends with the last arrival.";
+      "Reads traces and prints what determines the load on a fleet: rates, lengths, bursts and shared prefixes. A\n"
+      "TRACE of - is standard input. Rates are those over the duration, which begins at time 0 of the trace and ends\n"
+      "with the last arrival.";
   usage.operand = "TRACE";
   usage.many_operands = true;
   usage.flags = flags_of(table);

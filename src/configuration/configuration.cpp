@@ -66,6 +66,8 @@ void settle_policies(Configuration& made, Reading& reading) {
       reading.report(
           path, "unknown policy " + quote(name),
           (close.empty() ? "" : close + " ") + "there are " + options::choices(names) + ", and schedule:FILE");
+    } else if (rule == "all" && name != rule) {
+      reading.report(path, quote(name) + ": all takes no settings", "name each policy with its settings");
     } else if (const auto settings = planner::settings_of(name); !settings) {
       reading.report(path, quote(name) + ": " + settings.error().what, settings.error().hint);
     } else if (name == "all") {
@@ -174,6 +176,21 @@ void settle_drains(simulation::PoolSpec& pool, const PlannerSetup& planner) {
   if (!pool.unhealthy_drain_deadline) pool.unhealthy_drain_deadline = planner.unhealthy_drain_deadline;
 }
 
+void check_asleep(const simulation::PoolSpec& pool, const std::string& prefix, Reading& reading) {
+  if (!are_read_in_pool(reading, prefix, {"max_replicas", "asleep", "wake_time", "start_up"})) return;
+  const std::string asleep = path_in_pool(reading, prefix, "asleep");
+  if (pool.min_asleep > 0 && pool.wake_time <= core::Duration{})
+    reading.report(asleep, "needs wake_time above 0s, the time to wake a replica");
+  if (pool.min_asleep > pool.max_replicas)
+    reading.report(asleep, fmt::format("must be at most max_replicas ({}), is {}", pool.max_replicas, pool.min_asleep),
+                   "lower it, or raise max_replicas");
+  if (pool.wake_time > pool.start_up)
+    reading.report(path_in_pool(reading, prefix, "wake_time"),
+                   fmt::format("must be at most start_up ({}), is {}", format_duration(pool.start_up),
+                               format_duration(pool.wake_time)),
+                   "leave it out, because a start is faster");
+}
+
 // A bound that was not given is adapted to one that was.
 void settle_bounds(simulation::PoolSpec& pool, const std::string& prefix, Reading& reading) {
   const std::string replicas = path_in_pool(reading, prefix, "replicas");
@@ -181,12 +198,11 @@ void settle_bounds(simulation::PoolSpec& pool, const std::string& prefix, Readin
   const std::string most = path_in_pool(reading, prefix, "max_replicas");
   if (!reading.given(most))
     pool.max_replicas = std::max({pool.max_replicas, reading.given(replicas) ? pool.replicas : 1, pool.min_replicas});
-  if (!are_read_in_pool(reading, prefix, {"replicas", "min_replicas", "max_replicas", "asleep", "wake_time"})) return;
+  if (!are_read_in_pool(reading, prefix, {"replicas", "min_replicas", "max_replicas"})) return;
   if (pool.min_replicas > pool.max_replicas)
     return reading.report(
         most, fmt::format("must be at least min_replicas ({}), is {}", pool.min_replicas, pool.max_replicas));
-  if (pool.min_asleep > 0 && pool.wake_time <= core::Duration{})
-    reading.report(path_in_pool(reading, prefix, "asleep"), "needs wake_time above 0s, the time to wake a replica");
+  check_asleep(pool, prefix, reading);
   if (!reading.given(replicas)) pool.replicas = std::clamp(pool.replicas, pool.min_replicas, pool.max_replicas);
   if (pool.replicas < pool.min_replicas)
     reading.report(replicas,

@@ -187,6 +187,20 @@ TEST(Configuration, ContradictionsNameTheirPlace) {
       {"", {{"--replicas", "9"}, {"--max-replicas", "8"}}, "--replicas: must be at most max_replicas (8), is 9\n"},
       {"", {{"--replicas", "1"}, {"--min-replicas", "2"}}, "--replicas: must be at least min_replicas (2), is 1\n"},
       {"asleep: 4\n", {}, "p.yaml:1:9: asleep: needs wake_time above 0s, the time to wake a replica\n"},
+      {"",
+       {{"--asleep", "4"}, {"--wake-time", "5s"}, {"--max-replicas", "2"}},
+       "--asleep: must be at most max_replicas (2), is 4; lower it, or raise max_replicas\n"},
+      {"wake_time: 5s\npools: [{role: prefill, max_replicas: 4, asleep: 4}, {role: decode, max_replicas: 4, asleep: "
+       "5}]\n",
+       {},
+       "p.yaml:2:94: pools[1].asleep: must be at most max_replicas (4), is 5; lower it, or raise max_replicas\n"},
+      {"",
+       {{"--start-up", "30s"}, {"--wake-time", "31s"}},
+       "--wake-time: must be at most start_up (30s), is 31s; leave it out, because a start is faster\n"},
+      {"pools: [{wake_time: 121s}]\n",
+       {},
+       "p.yaml:1:21: pools[0].wake_time: must be at most start_up (120s), is 121s; leave it out, because a start is "
+       "faster\n"},
       {"max_replicas: 8\n", {{"--replicas", "9"}}, "--replicas: must be at most max_replicas (8), is 9\n"},
       {"switch_time: 5s\n",
        {},
@@ -291,6 +305,13 @@ TEST(Configuration, AnUnknownPolicyGetsASuggestion) {
   EXPECT_TRUE(
       problems("policy: [hpa]\n")
           .starts_with("p.yaml:1:10: policy[0]: unknown policy 'hpa'; did you mean hpa-rate or hpa-concurrency? "));
+}
+
+TEST(Configuration, SettingsOfAllPoliciesAreAnError) {
+  EXPECT_EQ(problems("policy: [static, \"all:goal=0.9\"]\n"),
+            "p.yaml:1:18: policy[1]: 'all:goal=0.9': all takes no settings; name each policy with its settings\n");
+  EXPECT_EQ(problems("", {{"--policy", "llmd-slo:up=0.3:down=0.5"}}),
+            "--policy: 'llmd-slo:up=0.3:down=0.5': down must be at most up (0.3), is 0.5; lower down or raise up\n");
 }
 
 TEST(Configuration, NamesOfOtherProgramsLeadToHints) {

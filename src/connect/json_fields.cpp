@@ -60,6 +60,20 @@ core::Result<Json> parse_object(std::string_view text, const std::string& file) 
   return root;
 }
 
+std::optional<std::int64_t> whole_number(const Json& value) {
+  if (value.is_number_unsigned()) {
+    const auto number = value.get<std::uint64_t>();
+    if (number > static_cast<std::uint64_t>(INT64_MAX)) return std::nullopt;
+    return static_cast<std::int64_t>(number);
+  }
+  if (value.is_number_integer()) return value.get<std::int64_t>();
+  constexpr double kWholeMost = 9'007'199'254'740'992.0;
+  if (!value.is_number_float()) return std::nullopt;
+  const double number = value.get<double>();
+  if (std::trunc(number) != number || std::abs(number) > kWholeMost) return std::nullopt;
+  return static_cast<std::int64_t>(number);
+}
+
 JsonFields::JsonFields(const Json& object, std::string file, std::string path)
     : object_(object), file_(std::move(file)), path_(std::move(path)) {
   if (!object_.is_object())
@@ -112,16 +126,14 @@ bool JsonFields::flag(const char* name) {
 std::int64_t JsonFields::integer(const char* name, std::int64_t min, std::int64_t max) {
   const Json* const value = take(name, "a whole number");
   if (value == nullptr) return 0;
-  if (!value->is_number_integer())
+  const std::optional<std::int64_t> number = whole_number(*value);
+  if (!number && !value->is_number_unsigned())
     return fail(name, fmt::format("must be a whole number from {} to {}, is {}", min, max,
                                   value->is_number() ? value->dump() : value->type_name())),
            std::int64_t{0};
-  const bool beyond =
-      value->is_number_unsigned() && value->get<std::uint64_t>() > static_cast<std::uint64_t>(INT64_MAX);
-  const std::int64_t number = beyond ? INT64_MAX : value->get<std::int64_t>();
-  if (beyond || number < min || number > max)
+  if (!number || *number < min || *number > max)
     return fail(name, fmt::format("must be {} to {}, is {}", min, max, value->dump())), std::int64_t{0};
-  return number;
+  return *number;
 }
 
 double JsonFields::number(const char* name, double min, double max) {

@@ -15,6 +15,10 @@ namespace penstock::connect {
 // Parses the whole text as one object. Duplicate names and nesting beyond 16 levels are errors.
 [[nodiscard]] core::Result<nlohmann::json> parse_object(std::string_view text, const std::string& file);
 
+// The value of a whole number, which programs also write as 2.0; empty for other values and for numbers beyond the
+// range of the type. A float is whole up to 2^53.
+[[nodiscard]] std::optional<std::int64_t> whole_number(const nlohmann::json& value);
+
 // Reads the fields of one object and keeps the first error; later reads return empty values. Names that are not read
 // are ignored.
 class JsonFields {

@@ -142,6 +142,8 @@ std::optional<signals::EngineSample> read_sample(LineFields& fields, core::Insta
 std::string read_id(LineFields& fields, const Json& object) {
   const auto found = object.find("id");
   if (found != object.end() && found->is_number_unsigned()) return found->dump();
+  if (found != object.end())
+    if (const auto number = whole_number(*found); number && *number >= 0) return fmt::format("{}", *number);
   std::string id = fields.text("id", kLineTextMost);
   if (id.empty()) fields.fail("id", "must not be empty");
   return id;
@@ -173,11 +175,17 @@ core::Result<signals::LatencyWindow> read_latencies(const Json& object, const st
   window.count = static_cast<std::uint64_t>(fields.integer("count", 0, kCounterMost));
   if (window.count == 0 || fields.error()) return done(fields, window);
   window.mean_ms = fields.number("mean", 0.0, kLatencyMost_ms);
-  // A percentile that is missing takes the value of the one below it, the first one the mean.
+  // A percentile that is missing takes the value of the one below it, the first one the mean, which may be above any.
   double last = window.mean_ms;
+  const char* lower = nullptr;
   for (const auto& [key, figure] : {std::pair{"p50", &window.p50_ms}, std::pair{"p90", &window.p90_ms},
-                                    std::pair{"p95", &window.p95_ms}, std::pair{"p99", &window.p99_ms}})
-    *figure = last = fields.has(key) ? fields.number(key, 0.0, kLatencyMost_ms) : last;
+                                    std::pair{"p95", &window.p95_ms}, std::pair{"p99", &window.p99_ms}}) {
+    *figure = fields.has(key) ? fields.number(key, 0.0, kLatencyMost_ms) : last;
+    if (lower != nullptr && *figure < last)
+      fields.fail(key, fmt::format("must be at least {} ({}), is {}", lower, last, *figure));
+    if (fields.has(key)) lower = key;
+    last = *figure;
+  }
   return done(fields, window);
 }
 
@@ -257,8 +265,11 @@ void read_blocks(LineFields& fields, ObservedRequest& request) {
   const Json* const list = fields.list("blocks", kPromptBlocksMost);
   if (list == nullptr) return;
   for (const Json& each : *list) {
-    if (!each.is_number_unsigned()) return fields.fail("blocks", "must be whole numbers from 0");
-    request.blocks.push_back(each.get<std::uint64_t>());
+    const std::optional<std::int64_t> number = whole_number(each);
+    if (!each.is_number_unsigned() && (!number || *number < 0))
+      return fields.fail("blocks", "must be whole numbers from 0");
+    request.blocks.push_back(each.is_number_unsigned() ? each.get<std::uint64_t>()
+                                                       : static_cast<std::uint64_t>(*number));
   }
 }
 

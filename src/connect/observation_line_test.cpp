@@ -85,14 +85,29 @@ TEST(ObservationLine, TheTtftOfADeferredRequestBeginsWithTheEndOfItsWait) {
 
 TEST(ObservationLine, AMissingPercentileTakesTheNextLowerFigure) {
   const auto read = read_observation(line(R"("ready": 1, "last_minute": {"arrivals": 60, "prompt_tokens": 6000,
-    "output_tokens": 600, "completed": 50, "ttft_ms": {"count": 50, "mean": 300, "p90": 700}})"));
+    "output_tokens": 600, "completed": 50, "ttft_ms": {"count": 50, "mean": 300, "p90": 700},
+    "itl_ms": {"count": 50, "mean": 90, "p90": 40}})"));
   ASSERT_TRUE(read) << read.error().message();
   const signals::TrafficWindow& window = *read->pools[0].last_minute;
   EXPECT_EQ(window.length, core::kMinute);
   EXPECT_EQ(window.arrivals, 60U);
   EXPECT_DOUBLE_EQ(window.ttft.p50_ms, 300.0);
   EXPECT_DOUBLE_EQ(window.ttft.p99_ms, 700.0);
-  EXPECT_EQ(window.itl.count, 0U);
+  EXPECT_DOUBLE_EQ(window.itl.p99_ms, 40.0) << "few long gaps raise the mean above the percentiles";
+}
+
+TEST(ObservationLine, AWholeNumberMayHaveAZeroFraction) {
+  const auto read =
+      read_observation(line(R"("replicas": [{"id": 7.0, "running_requests": 3.0, "queued_requests": 0.0}])",
+                            R"([{"id": 1.0, "arrival_s": 9, "prompt_tokens": 8e2, "blocks": [5.0, 6]}])"));
+  ASSERT_TRUE(read) << read.error().message();
+  const ObservedPool& pool = read->pools[0];
+  EXPECT_EQ(pool.replicas[0].id, "7");
+  EXPECT_EQ(pool.replicas[0].sample->running_requests, 3U);
+  EXPECT_EQ((*read->requests)[0].id, "1");
+  EXPECT_EQ((*read->requests)[0].prompt_tokens, 800U);
+  EXPECT_EQ((*read->requests)[0].blocks, (std::vector<std::uint64_t>{5, 6}));
+  EXPECT_EQ(read_observation(line(R"("ready": 2.0)"))->pools[0].ready, 2U);
 }
 
 struct Bad {
@@ -119,7 +134,8 @@ TEST(ObservationLine, BadLinesAreErrorsThatNameTheField) {
        "observation: 'requets': unknown key; did you mean requests?"},
       {line(R"("ready": -1)"), "observation: pools[0].ready: must be 0 to 10000, is -1"},
       {line(R"("ready": 1.5)"), "observation: pools[0].ready: must be a whole number from 0 to 10000, is 1.5"},
-      {line(R"("ready": 1e9)"), "observation: pools[0].ready: must be a whole number from 0 to 10000, is 1000000000.0"},
+      {line(R"("ready": 1e9)"), "observation: pools[0].ready: must be 0 to 10000, is 1000000000.0"},
+      {line(R"("ready": 1e300)"), "observation: pools[0].ready: must be a whole number from 0 to 10000, is 1e+300"},
       {line(R"("ready": "1")"), "observation: pools[0].ready: must be a whole number from 0 to 10000, is string"},
       {R"({"at_s": 1, "pools": [{"ready": 1}], "requests": [{"id": "a", "arrival_s": 0, "prompt_tokens": 1},
           {"id": "b", "arrival_s": 0, "prompt_tokens": 1}, {"id": "a", "arrival_s": 0, "prompt_tokens": 1}]})",
@@ -140,6 +156,12 @@ TEST(ObservationLine, BadLinesAreErrorsThatNameTheField) {
        "kv_used_tokens: must be at most kv_capacity_tokens (5), is 9"},
       {line(R"("replicas": [{"id": 1, "sampled_at_s": 61, )" + replica + "}]"),
        "sampled_at_s: must not be later than at_s"},
+      {line(R"("ready": 1, "last_minute": {"arrivals": 1, "prompt_tokens": 1, "output_tokens": 1,
+               "ttft_ms": {"count": 1, "mean": 5, "p50": 9, "p90": 3}})"),
+       "observation: pools[0].last_minute.ttft_ms.p90: must be at least p50 (9), is 3"},
+      {line(R"("ready": 1, "last_minute": {"arrivals": 1, "prompt_tokens": 1, "output_tokens": 1,
+               "itl_ms": {"count": 1, "mean": 5, "p50": 9.5, "p99": 3}})"),
+       "observation: pools[0].last_minute.itl_ms.p99: must be at least p50 (9.5), is 3"},
       {line(R"("ready": 1, "last_minute": {"arrivals": 1})"), "pools[0].last_minute.prompt_tokens: is missing"},
       {line(R"("ready": 1)", R"([{"arrival_s": 61, "prompt_tokens": 1}])"),
        "requests[0].arrival_s: must not be later than at_s"},

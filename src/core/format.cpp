@@ -21,6 +21,14 @@ std::string format_share(double share) {
   return fmt::format("{:.1f} %", std::abs(share) < 0.0005 ? 0.0 : share * 100.0);
 }
 
+std::string format_goal(double share) {
+  if (!std::isfinite(share)) return "–";
+  // Ten digits leave out the rounding error of the product.
+  std::string percent = fmt::format("{:.10g}", share * 100.0);
+  if (percent.find_first_of(".e") == std::string::npos) percent += ".0";
+  return percent + " %";
+}
+
 std::string format_quantity(double value) {
   if (!std::isfinite(value)) return "–";
   struct Scale {

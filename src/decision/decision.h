@@ -47,7 +47,7 @@ enum class Limit : std::uint8_t {
   kGrowthRate,
   kShrinkRate,
   kStabilization,
-  kCooldown,
+  kCooldown,  // After a failed action, or while recent proposals or requests count.
   // Nothing shrinks while this holds:
   kStaleTelemetry,      // A ready replica has no recent telemetry.
   kStartingOrDraining,  // Replicas are starting or draining.

@@ -6,12 +6,14 @@
 #include <yaml-cpp/parser.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <fstream>
 #include <iostream>
 #include <limits>
 #include <map>
 #include <set>
 #include <sstream>
+#include <system_error>
 
 #include "options/scalars.h"
 
@@ -253,15 +255,20 @@ tl::expected<YamlNode, Problems> parse_yaml(std::string_view file, std::string_v
 }
 
 core::Result<std::string> read_text_file(const std::string& path, std::size_t bytes_max) {
+  const auto reason = [](const char* what) {
+    return fmt::format("{}: {}", what, std::system_category().message(errno == 0 ? EIO : errno));
+  };
+  std::string text(bytes_max + 1, '\0');
   std::ifstream file;
+  errno = 0;
   if (path != "-") {
     file.open(path, std::ios::binary);
-    if (!file) return core::invalid_input(path, "cannot be opened", "is the name right?");
+    if (!file) return core::invalid_input(path, reason("cannot be opened"), "is the name right?");
   }
   std::istream& stream = path == "-" ? std::cin : file;
-  std::string text(bytes_max + 1, '\0');
   stream.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (stream.bad() || (stream.gcount() == 0 && !stream.eof())) return core::environment_error(path, "cannot be read");
+  if (stream.bad() || (stream.gcount() == 0 && !stream.eof()))
+    return core::environment_error(path, reason("cannot be read"));
   text.resize(static_cast<std::size_t>(stream.gcount()));
   if (text.size() > bytes_max) return core::invalid_input(path, fmt::format("is larger than {} bytes", bytes_max));
   return text;

@@ -25,28 +25,34 @@ constexpr std::array kUtilisation{
     PolicySetting{"utilisation", 0.05, 3.0, "share of the load-tested capacity that a replica should carry"}};
 constexpr std::array kPressure{
     PolicySetting{"up", 0.05, 2.0, "share of the latency target above which it grows, 0.55 by default"},
-    PolicySetting{"down", 0.0, 2.0, "share of the latency target below which it shrinks, 0.40 by default"}};
-constexpr PolicySetting kRunningTarget{"running", 0.1, 10'000.0, "running requests of a replica, 16 by default"};
-constexpr std::array kQueueTargets{PolicySetting{"queue", 0.1, 10'000.0, "waiting requests of a replica, 1 by default"},
-                                   kRunningTarget};
+    PolicySetting{"down", 0.0, 2.0, "share of the latency target below which it shrinks, 0.40 by default",
+                  SettingUnit::kShare, "up"}};
+constexpr PolicySetting kRunningTarget{"running", 0.1, 10'000.0, "running requests of a replica, 16 by default",
+                                       SettingUnit::kCount};
+constexpr std::array kQueueTargets{
+    PolicySetting{"queue", 0.1, 10'000.0, "waiting requests of a replica, 1 by default", SettingUnit::kCount},
+    kRunningTarget};
 constexpr std::array kSaturationTargets{
     PolicySetting{"saturation", 0.05, 1.0, "saturation of the pool for each replica, 0.7 by default"}, kRunningTarget};
 constexpr std::array kTokenTargets{
-    PolicySetting{"backlog", 0.05, 600.0, "seconds of prompts in flight of a replica, 1.5 by default"},
+    PolicySetting{"backlog", 0.05, 600.0, "seconds of prompts in flight of a replica, 1.5 by default",
+                  SettingUnit::kSeconds},
     PolicySetting{"kv", 0.05, 1.0, "share of the KV cache of a replica, 0.8 by default"}};
 constexpr std::array kKvUseSetting{PolicySetting{"kv", 0.01, 1.0, "mean KV use that it aims for, 0.5 by default"}};
 constexpr std::array kTokens{
     PolicySetting{"up", 0.05, 2.0, "share of its learned capacity above which it grows, 0.85 by default"},
-    PolicySetting{"down", 0.05, 2.0, "share of its learned capacity below which it shrinks, 0.70 by default"}};
+    PolicySetting{"down", 0.05, 2.0, "share of its learned capacity below which it shrinks, 0.70 by default",
+                  SettingUnit::kShare, "up"}};
 constexpr std::array kSlo{
     PolicySetting{"slo", 0.05, 2.0, "share of the latency targets that it aims for, 1 by default"}};
 constexpr std::array kVelocity{
     PolicySetting{"headroom", 0.0, 5.0, "share by which the needed token rate is raised, 0 by default"},
-    PolicySetting{"hold", 0.0, 3600.0, "seconds for which it keeps what was needed, 300 by default"}};
+    PolicySetting{"hold", 0.0, 3600.0, "seconds for which it keeps what was needed, 300 by default",
+                  SettingUnit::kSeconds}};
 constexpr std::array kFloor{
     PolicySetting{"headroom", -0.9, 5.0, "share by which the forecast load is raised, 0.1 by default"},
     PolicySetting{"up", 0.05, 3.0, "utilisation above which it grows, 0.7 by default"},
-    PolicySetting{"down", 0.0, 3.0, "utilisation below which it shrinks, 0.3 by default"}};
+    PolicySetting{"down", 0.0, 3.0, "utilisation below which it shrinks, 0.3 by default", SettingUnit::kShare, "up"}};
 constexpr std::array kGoal{
     PolicySetting{"goal", 0.5, 0.9999, "share of the requests within the SLO that it plans for, slo.goal by default"}};
 

@@ -64,9 +64,11 @@ TEST(PolicySettings, ErrorsListTheSettingsOfThePolicy) {
             "hpa-rate:utilization=0.6: unknown setting 'utilization'; utilisation (from 0.05 to 3): share of the "
             "load-tested capacity that a replica should carry");
   EXPECT_EQ(error_of("hpa-rate:utilisation=9"),
-            "hpa-rate:utilisation=9: utilisation must be a number from 0.05 to 3, is '9'");
-  EXPECT_EQ(error_of("hpa-rate:utilisation=nan"),
-            "hpa-rate:utilisation=nan: utilisation must be a number from 0.05 to 3, is 'nan'");
+            "hpa-rate:utilisation=9: utilisation must be a number from 0.05 to 3, is '9'; write 0.09 or 9%");
+  EXPECT_EQ(
+      error_of("hpa-rate:utilisation=nan"),
+      "hpa-rate:utilisation=nan: utilisation must be a number from 0.05 to 3, is 'nan'; write a share such as 0.9 or "
+      "90%");
   EXPECT_EQ(error_of("llmd-slo:up=0.5:up=0.6"), "llmd-slo:up=0.5:up=0.6: 'up' is given twice");
   EXPECT_EQ(error_of("static:replicas=3"), "static:replicas=3: unknown setting 'replicas'; it has no settings");
   EXPECT_EQ(
@@ -76,6 +78,33 @@ TEST(PolicySettings, ErrorsListTheSettingsOfThePolicy) {
   EXPECT_EQ(error_of("penstock:goal=95%"), "none");
   EXPECT_NE(error_of("penstock:goal"), "none");
   EXPECT_FALSE(make_policy("hpa-rate:up=1", {}));
+}
+TEST(PolicySettings, ErrorsStateHowAValueIsWritten) {
+  EXPECT_EQ(error_of("penstock:goal=99"),
+            "penstock:goal=99: goal must be a number from 0.5 to 0.9999, is '99'; write 0.99 or 99%");
+  EXPECT_EQ(
+      error_of("penstock:goal=100%"),
+      "penstock:goal=100%: goal must be a number from 0.5 to 0.9999, is '100%'; write a share such as 0.9 or 90%");
+  EXPECT_EQ(error_of("token-velocity:hold=5m"),
+            "token-velocity:hold=5m: hold must be a number of seconds from 0 to 3600, is '5m'; write seconds without a "
+            "unit, such as 300");
+  EXPECT_EQ(error_of("token-velocity:hold=300"), "none");
+  EXPECT_EQ(error_of("llmd-queue:running=0"),
+            "llmd-queue:running=0: running must be a number from 0.1 to 10000, is '0'");
+  EXPECT_EQ(error_of("llmd-queue:running=50%"),
+            "llmd-queue:running=50%: running must be a number from 0.1 to 10000, is '50%'");
+}
+TEST(PolicySettings, GivenThresholdsMustNotCross) {
+  EXPECT_EQ(error_of("llmd-slo:up=0.3:down=0.5"),
+            "llmd-slo:up=0.3:down=0.5: down must be at most up (0.3), is 0.5; lower down or raise up");
+  EXPECT_EQ(error_of("hourly-floor:down=0.5:up=30%"),
+            "hourly-floor:down=0.5:up=30%: down must be at most up (0.3), is 0.5; lower down or raise up");
+  EXPECT_NE(error_of("llmd-saturation-v2:up=0.6:down=0.7"), "none");
+  EXPECT_FALSE(make_policy("llmd-slo:up=0.3:down=0.5", {}));
+  // One of them alone may cross the default of the other, as when an evaluation sweeps it.
+  for (const char* policy : {"llmd-slo:up=0.06", "llmd-slo:up=2", "llmd-slo:down=0.9", "hourly-floor:up=0.05",
+                             "hourly-floor:down=0.9", "llmd-saturation-v2:up=0.05", "llmd-slo:up=0.4:down=0.4"})
+    EXPECT_EQ(error_of(policy), "none") << policy;
 }
 
 }  // namespace

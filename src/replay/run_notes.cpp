@@ -25,7 +25,7 @@ std::vector<std::string> run_notes(std::span<const decision::RunResult> results,
       notes.push_back(fmt::format(
           "{}: its SLO attainment of {} misses the goal of {}, which no fleet that starts like it reached; a larger "
           "maximum, more replicas at the start or a shorter start-up raise what is possible",
-          result.policy, report::format_share(result.slo_attainment), report::format_share(*result.goal)));
+          result.policy, report::format_share(result.slo_attainment), report::format_goal(*result.goal)));
     if (!is_penstock(result.policy)) others += (others.empty() ? "" : ", ") + result.policy;
   }
   if (const std::string settings = settings_of(planner); !settings.empty() && !others.empty())

@@ -20,6 +20,10 @@ TEST(RunNotes, AClairvoyantPolicyBelowItsGoalSaysSo) {
   ASSERT_EQ(notes.size(), 1U);
   EXPECT_TRUE(notes[0].starts_with("clairvoyant:goal=95%: its SLO attainment of 44.3 % misses the goal of 95.0 %"))
       << notes[0];
+  const std::vector<decision::RunResult> high{result_of("clairvoyant", 0.9993, 0.9999)};
+  EXPECT_TRUE(run_notes(high, {}).at(0).starts_with(
+      "clairvoyant: its SLO attainment of 99.9 % misses the goal of 99.99 %, which no fleet"))
+      << run_notes(high, {}).at(0);
   const std::vector<decision::RunResult> good{result_of("clairvoyant:goal=95%", 0.951, 0.95)};
   EXPECT_TRUE(run_notes(good, {}).empty());
 }

@@ -1,14 +1,14 @@
 #include "replay/schedule_file.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstdint>
-#include <fstream>
-#include <iterator>
-#include <limits>
+#include <optional>
 
 #include "options/scalars.h"
+#include "options/yaml.h"
 
 namespace penstock::replay {
 namespace {
@@ -32,14 +32,15 @@ std::vector<std::string_view> cells_of(std::string_view line) {
   return cells;
 }
 
-core::Result<core::Duration> time_of(std::string_view text) {
+std::optional<core::Duration> time_of(std::string_view text) {
   const bool is_number = text.find_first_not_of("0123456789.") == std::string_view::npos;
-  return options::parse_duration(is_number && text != "0" ? std::string{text} + "s" : std::string{text});
+  const auto time = options::parse_duration(is_number && text != "0" ? std::string{text} + "s" : std::string{text});
+  return time ? std::optional{*time} : std::nullopt;
 }
 
 class Reader {
  public:
-  Reader(const std::string& file, std::span<const std::string> pools) : file_(file), pools_(pools) {}
+  Reader(const std::string& file, std::span<const ScheduledPool> pools) : file_(file), pools_(pools) {}
 
   core::Result<void> read_line(std::string_view line) {
     ++line_;
@@ -50,17 +51,16 @@ class Reader {
     if (cells.size() != pools_.size() + 1)
       return error(fmt::format("has {} columns instead of {}", cells.size(), pools_.size() + 1));
     const auto from = time_of(cells[0]);
-    if (!from) return error("time " + from.error().what, "write seconds or a duration such as 90s or 1h30m");
+    if (!from)
+      return error("time must be seconds or a duration of at most 3650d, is " + options::quote(cells[0]),
+                   "write it as 90, 90s or 1h30m");
     if (made_.front().empty() && *from != core::Duration::zero())
       return error("the first time must be 0", "add a line for the time before");
     if (!made_.front().empty() && *from <= made_.front().back().from)
       return error(fmt::format("time {} must be above {} of the line before", options::quote(cells[0]),
                                options::format_duration(made_.front().back().from)));
-    for (std::size_t i = 0; i < pools_.size(); ++i) {
-      const auto replicas = options::parse_count(cells[i + 1], 0, kReplicasMax);
-      if (!replicas) return error("replicas " + replicas.error().what);
-      made_[i].push_back({*from, static_cast<std::uint32_t>(*replicas)});
-    }
+    for (std::size_t i = 0; i < pools_.size(); ++i)
+      if (auto read = read_replicas(i, *from, cells[columns_[i]]); !read) return read;
     return {};
   }
 
@@ -73,16 +73,34 @@ class Reader {
 
  private:
   [[nodiscard]] std::string header() const {
-    return pools_.size() == 1 ? "time,replicas" : fmt::format("time,{}", fmt::join(pools_, ","));
+    if (pools_.size() == 1) return "time,replicas";
+    std::string text = "time";
+    for (const ScheduledPool& pool : pools_) text += "," + pool.name;
+    return text;
+  }
+
+  core::Result<void> read_replicas(std::size_t pool, core::Duration from, std::string_view cell) {
+    const std::string whose = pools_.size() == 1 ? "replicas" : "replicas of " + pools_[pool].name;
+    const auto replicas = options::parse_count(cell, 0, kReplicasMax);
+    if (!replicas) return error(fmt::format("{} {}", whose, replicas.error().what));
+    if (*replicas > pools_[pool].max_replicas)
+      return error(
+          fmt::format("{} must be at most max_replicas ({}), is {}", whose, pools_[pool].max_replicas, *replicas),
+          "raise --max-replicas, or lower the number");
+    made_[pool].push_back({from, static_cast<std::uint32_t>(*replicas)});
+    return {};
   }
 
   core::Result<void> read_header(const std::vector<std::string_view>& cells) {
-    std::string written;
-    for (const std::string_view cell : cells) written += (written.empty() ? "" : ",") + std::string{cell};
-    const bool is_named = cells.size() == pools_.size() + 1 && cells[0] == "time" &&
-                          std::equal(pools_.begin(), pools_.end(), cells.begin() + 1);
-    if (!is_named && written != header())
+    const bool is_short = pools_.size() == 1 && cells.size() == 2 && cells[1] == "replicas";
+    for (const ScheduledPool& pool : pools_) {
+      const auto column = is_short ? cells.begin() + 1 : std::find(cells.begin() + 1, cells.end(), pool.name);
+      if (column != cells.end()) columns_.push_back(static_cast<std::size_t>(column - cells.begin()));
+    }
+    if (cells[0] != "time" || cells.size() != pools_.size() + 1 || columns_.size() != pools_.size()) {
+      const std::string written = fmt::format("{}", fmt::join(cells, ","));
       return error("the header must be " + header() + ", is " + options::quote(written));
+    }
     has_header_ = true;
     made_.resize(pools_.size());
     return {};
@@ -93,7 +111,8 @@ class Reader {
   }
 
   const std::string& file_;
-  std::span<const std::string> pools_;
+  std::span<const ScheduledPool> pools_;
+  std::vector<std::size_t> columns_;  // By pool.
   std::size_t line_ = 0;
   bool has_header_ = false;
   std::vector<planner::PoolSteps> made_;
@@ -102,7 +121,9 @@ class Reader {
 }  // namespace
 
 core::Result<std::vector<planner::PoolSteps>> parse_schedule(std::string_view text, const std::string& file,
-                                                             std::span<const std::string> pools) {
+                                                             std::span<const ScheduledPool> pools) {
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   Reader reader{file, pools};
   while (!text.empty()) {
     const std::size_t end = std::min(text.find('\n'), text.size());
@@ -113,14 +134,12 @@ core::Result<std::vector<planner::PoolSteps>> parse_schedule(std::string_view te
 }
 
 core::Result<std::vector<planner::PoolSteps>> read_schedule(const std::string& file,
-                                                            std::span<const std::string> pools) {
-  std::ifstream stream{file, std::ios::binary};
-  std::string text(kBytesMax + 1, '\0');
-  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<std::size_t>(std::max<std::streamsize>(stream.gcount(), 0)));
-  if (!stream.eof() && text.size() <= kBytesMax) return core::invalid_input(file, "cannot be read");
-  if (text.size() > kBytesMax) return core::invalid_input(file, "is larger than 64 MiB");
-  return parse_schedule(text, file, pools);
+                                                            std::span<const ScheduledPool> pools) {
+  const auto text = options::read_text_file(file, kBytesMax);
+  if (!text)
+    return core::invalid_input("--policy", fmt::format("schedule file {} {}", options::quote(file), text.error().what),
+                               text.error().hint);
+  return parse_schedule(*text, file, pools);
 }
 
 }  // namespace penstock::replay

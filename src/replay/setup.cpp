@@ -56,8 +56,8 @@ report::RunInfo info_of(const configuration::TraceOptions& traces, const simulat
 
 core::Result<std::map<std::string, std::vector<planner::PoolSteps>>> read_schedules(
     const std::vector<std::string>& policies, const simulation::RunOptions& options) {
-  std::vector<std::string> pools;
-  for (const simulation::PoolSpec& pool : options.pools) pools.push_back(pool.name);
+  std::vector<ScheduledPool> pools;
+  for (const simulation::PoolSpec& pool : options.pools) pools.push_back({pool.name, pool.max_replicas});
   std::map<std::string, std::vector<planner::PoolSteps>> schedules;
   for (const std::string& policy : policies) {
     if (!is_schedule(policy)) continue;

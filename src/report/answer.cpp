@@ -97,8 +97,7 @@ std::string text_of(const Answer& answer, const Report& report) {
     if (closest == nullptr || choice->result->slo_attainment > closest->result->slo_attainment) closest = choice;
   }
   if (closest == nullptr) return {};
-  const std::string goal =
-      closest->result->targets.size() > 1 ? "the goals of all segments" : fmt::format("{}", format_share(answer.goal));
+  const std::string goal = closest->result->targets.size() > 1 ? "the goals of all segments" : format_goal(answer.goal);
   if (best == nullptr) {
     return fmt::format("Nothing that was tried reaches {}: {} has {} at {}.{}", goal,
                        named(closest == &answer.fixed ? kStatic : "", *closest),

@@ -230,6 +230,14 @@ TEST(WhatWouldChange, ALimitComesFirst) {
   EXPECT_TRUE(what_would_change(limited).starts_with("shrinks once KV cache use has fallen; scales up when the SLO"));
 }
 
+TEST(WhatWouldChange, ACooldownFollowsAFailedActionOrARecentNeed) {
+  DecisionRecord limited = record(60, 2, 2, Reason::kLoadAboveTarget);
+  limited.limited_by = Limit::kCooldown;
+  EXPECT_EQ(decision::because(limited),
+            "it is limited by a cooldown: a scaling action failed, or more replicas were needed recently");
+  EXPECT_TRUE(what_would_change(limited).starts_with("changes once the cooldown has passed"));
+}
+
 TEST(WhatWouldChange, ComparesFleetsThatDifferInThisPoolOnly) {
   DecisionRecord two = record(60, 2, 2, Reason::kCheapestThatKeepsSlo);
   two.pools = {"prefill", "decode"};

@@ -126,7 +126,7 @@ std::string render_table(const DeploymentsReport& report, const TableStyle& styl
   for (const DeploymentReport& deployment : report.deployments) {
     const RunInfo& info = deployment.report.info;
     text += paragraph(fmt::format("{} (priority {}): {}; goal {}", deployment.name, deployment.priority,
-                                  replayed_text(info, has_segments(deployment.report)), format_share(info.slo_goal)),
+                                  replayed_text(info, has_segments(deployment.report)), format_goal(info.slo_goal)),
                       style);
   }
   const GridStyle grid_style{style.colour, false, std::min(style.width, kTableWidth)};

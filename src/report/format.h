@@ -10,6 +10,7 @@
 namespace penstock::report {
 
 using core::format_count;
+using core::format_goal;
 using core::format_quantity;
 using core::format_replicas;
 using core::format_share;

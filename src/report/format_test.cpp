@@ -25,6 +25,16 @@ TEST(Format, RoundsNoShareToAllOrNothing) {
   EXPECT_EQ(format_share(1.0), "100.0 %");
 }
 
+TEST(Format, ShowsAllDigitsOfAGoal) {
+  EXPECT_EQ(format_goal(0.95), "95.0 %");
+  EXPECT_EQ(format_goal(0.99), "99.0 %");
+  EXPECT_EQ(format_goal(0.995), "99.5 %");
+  EXPECT_EQ(format_goal(0.9999), "99.99 %");
+  EXPECT_EQ(format_goal(0.99995), "99.995 %");
+  EXPECT_EQ(format_goal(0.0), "0.0 %");
+  EXPECT_EQ(format_goal(NAN), "–");
+}
+
 TEST(Format, ShowsThreeDigitsOfALatency) {
   EXPECT_EQ(format_milliseconds(0.25), "0.25 ms");
   EXPECT_EQ(format_milliseconds(12.34), "12.3 ms");

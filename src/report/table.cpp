@@ -179,7 +179,7 @@ std::string targets(const Report& report, const TableStyle& style) {
       grid.add({cut_to_width(printable(target.name), kNameWidthMax), name_of(each),
                 format_seconds(core::to_seconds(target.target.ttft)),
                 format_seconds(core::to_seconds(target.target.itl)), short_count(target.requests),
-                format_share(target.goal), kept(target.met), kept(target.ttft_met), kept(target.itl_met),
+                format_goal(target.goal), kept(target.met), kept(target.ttft_met), kept(target.itl_met),
                 target.attainment() < target.goal ? "missed" : ""});
     }
   }
@@ -293,7 +293,7 @@ std::string answer(const Report& report, const TableStyle& style) {
   const Answer answer = answer_of(report);
   if (answer.text.empty()) return {};
   const bool segments = has_segments(report);
-  Grid grid{{{segments ? "for the goals of all segments" : "for a goal of " + format_share(answer.goal), true},
+  Grid grid{{{segments ? "for the goals of all segments" : "for a goal of " + format_goal(answer.goal), true},
              {"", true},
              {"SLO\nattainment"},
              {"GPU\nhours"},

@@ -116,9 +116,11 @@ class Decide(CliTest):
             self.assert_refused("decide", "--policy", policy, says="is for `penstock replay` only; name one policy")
         self.assert_refused("decide", "--policy", "hpa-rate", says="the policy hpa-rate has to know what one replica carries")
         self.assert_refused("decide", "--policy", "hpa-rate", "--capacity", "concurrency=4", says="and lacks requests_per_s; give")
-        self.assert_refused("decide", "--policy", "penstock:gaol=1", says="gaol")
+        self.assert_refused("decide", "--policy", "penstock:gaol=1", says="--policy: 'penstock:gaol=1': unknown setting 'gaol'")
+        self.assert_refused("decide", "--policy", "penstock,static",
+                            says="--policy: unknown policy 'penstock,static'; name one of penstock, static, hpa-rate")
         self.assert_refused("decide", "missing.jsonl", says="missing.jsonl: cannot be opened: ")
-        self.assert_refused("decide", ".", says=".: cannot be read: ", code=1)
+        self.assert_refused("decide", ".", says=".: cannot be read: Is a directory")
         self.assert_refused("decide", "a", "b", says="takes one [FILE], there are 2")
 
     def test_the_example_of_the_documentation_works(self):

@@ -92,7 +92,7 @@ function showHead(state) {
   const phase = clippedName(state.phase);
   setText(byId('phase'), !phase ? NOTHING : state.mode === 'act' || phase === 'observe' ? phase : phase + ' (recorded only)');
   setText(byId('slo'), `TTFT ${limitOf(slo.ttft_ms)} · ITL ${limitOf(slo.itl_ms)}` + (known(slo.e2e_ms) ? ` · e2e ${limitOf(slo.e2e_ms)}` : ''));
-  setText(byId('goal'), known(slo.goal) ? ` · goal ${share(slo.goal)}` : '');
+  setText(byId('goal'), known(slo.goal) ? ` · goal ${goalShare(slo.goal)}` : '');
   setText(byId('attainment'), share(slo.attainment));
   mark(byId('attainment'), 'data-tone', !known(slo.attainment) || !known(slo.goal) ? null : slo.attainment >= slo.goal ? 'good' : 'over');
   const guesses = list(state.pools).map(record).filter(pool => pool.uncalibrated === true).map(pool => clip(pool.name, 40));

@@ -5,7 +5,7 @@ const TILES = [
     const {attainment: value, met, judged, goal} = tile.slo;
     return {
       value: share(value), meter: value,
-      note: !known(value) && judged > 0 ? 'unknown' : (judged > 0 ? `${count(met)} of ${count(judged)}` : 'no finished request yet') + (known(goal) ? ` · goal ${share(goal)}` : ''),
+      note: !known(value) && judged > 0 ? 'unknown' : (judged > 0 ? `${count(met)} of ${count(judged)}` : 'no finished request yet') + (known(goal) ? ` · goal ${goalShare(goal)}` : ''),
       tone: !known(value) || !known(goal) ? null : value >= goal ? 'good' : 'over',
     };
   }],

@@ -208,7 +208,7 @@ function renderTargets() {
       body.append(make('tr', {}, make('th', {class: 'first pick', scope: 'row', title: name}, name),
         make('td', {style: 'text-align: left'}, dot(result), result.label),
         make('td', {}, seconds(t.ttft_limit_ms / 1000)), make('td', {}, seconds(t.itl_limit_ms / 1000)),
-        make('td', {}, count(t.requests)), make('td', {}, share(t.goal)),
+        make('td', {}, count(t.requests)), make('td', {}, goalShare(t.goal)),
         make('td', {class: t.goal_kept ? '' : 'bad'}, share(t.slo_attainment)),
         make('td', {}, share(t.ttft_attainment)),
         make('td', {}, share(t.itl_attainment))));
