@@ -43,8 +43,7 @@ std::optional<double> charged_for_settings_of_others(const Evaluation& evaluatio
   if (peer.parameter.empty() && !peer.runs.empty()) add(peer.runs.front());
   for (const TraceEvaluation& other : evaluation.traces) {
     if (other.name == trace.name || other.variant) continue;
-    const PolicyRuns* there = find_peer(other, peer.policy);
-    const std::optional<double> setting = there == nullptr ? std::nullopt : tuned_setting(*there);
+    const std::optional<double> setting = tuned_setting(other, peer.policy);
     const std::optional<Run> run = setting ? run_at(peer, *setting) : std::nullopt;
     if (run) add(*run);
   }
@@ -58,6 +57,14 @@ bool is_of_scaling_down(std::string_view reason) {
                              RefusalReason::kQueueFull, RefusalReason::kEnginesFull})
     if (reason == dispatch::to_string(refused)) return false;
   return reason != "prompt_exceeds_kv_cache" && reason != "replica_crashed";
+}
+
+// The cheapest run that reached the attainment; null if none did.
+const Run* cheapest_run(std::span<const Run> runs, double attainment) {
+  const Run* cheapest = nullptr;
+  for (const Run& run : runs)
+    if (run.attainment >= attainment && (cheapest == nullptr || run.gpu_hours < cheapest->gpu_hours)) cheapest = &run;
+  return cheapest;
 }
 
 }  // namespace
@@ -130,37 +137,30 @@ std::optional<Rival> best_peer(const TraceEvaluation& trace, double attainment) 
 
 const Run* run_of_best_peer(const TraceEvaluation& trace, double attainment) {
   const auto best = best_peer(trace, attainment);
-  const PolicyRuns* peer = best ? find_peer(trace, best->name) : nullptr;
-  const Run* cheapest = nullptr;
-  if (peer != nullptr)
-    for (const Run& run : peer->runs)
-      if (run.attainment >= attainment && (cheapest == nullptr || run.gpu_hours < cheapest->gpu_hours)) cheapest = &run;
-  return cheapest;
+  return best ? cheapest_run(find_peer(trace, best->name)->runs, attainment) : nullptr;
 }
 
 std::optional<Cost> oracle_cost(const TraceEvaluation& trace, double attainment) {
   std::optional<Cost> least;
-  const auto consider = [&](std::span<const Run> runs) {
-    const auto cost = cost_of(runs, attainment);
+  const auto consider = [&](const std::optional<Cost>& cost) {
     if (cost && (!least || cost->gpu_hours < least->gpu_hours)) least = cost;
   };
-  std::vector<Run> all;
-  for_each_run(trace, [&](const Run& run) { all.push_back(run); });
-  consider(all);
+  std::vector<Point> all;
+  for_each_run(trace, [&](const Run& run) { all.push_back({run.attainment, run.gpu_hours}); });
+  consider(cost_at(efficient(std::move(all)), attainment));
   // The interpolated cost of a policy can be below that of all runs together.
-  consider(trace.penstock.runs);
-  consider(trace.fixed.runs);
-  for (const PolicyRuns& peer : trace.peers) consider(peer.runs);
+  consider(cost_of(trace.penstock.runs, attainment));
+  consider(cost_of(trace.fixed.runs, attainment));
+  for (const PolicyRuns& peer : trace.peers) consider(cost_of(peer.runs, attainment));
   return least;
 }
 
 const Run* cheapest_fixed(const TraceEvaluation& trace) {
-  const Run *cheapest = nullptr, *best = nullptr;
-  for (const Run& run : trace.fixed.runs) {
+  if (const Run* cheapest = cheapest_run(trace.fixed.runs, kGoal)) return cheapest;
+  const Run* best = nullptr;
+  for (const Run& run : trace.fixed.runs)
     if (best == nullptr || run.attainment > best->attainment) best = &run;
-    if (run.attainment >= kGoal && (cheapest == nullptr || run.gpu_hours < cheapest->gpu_hours)) cheapest = &run;
-  }
-  return cheapest != nullptr ? cheapest : best;
+  return best;
 }
 
 double charged(const TraceEvaluation& trace, const Run& run) {
@@ -183,11 +183,13 @@ const Run* at_goal(std::span<const Run> runs, double goal) {
 const Run* at_goal(const TraceEvaluation& trace, double goal) { return at_goal(trace.penstock.runs, goal); }
 
 std::optional<double> tuned_setting(const PolicyRuns& peer) {
-  const Run* cheapest = nullptr;
-  for (const Run& run : peer.runs)
-    if (run.setting && run.attainment >= kGoal && (cheapest == nullptr || run.gpu_hours < cheapest->gpu_hours))
-      cheapest = &run;
+  const Run* cheapest = cheapest_run(peer.runs, kGoal);
   return cheapest == nullptr ? std::nullopt : cheapest->setting;
+}
+
+std::optional<double> tuned_setting(const TraceEvaluation& trace, std::string_view policy) {
+  const PolicyRuns* peer = find_peer(trace, policy);
+  return peer == nullptr ? std::nullopt : tuned_setting(*peer);
 }
 
 std::optional<Run> run_at(const PolicyRuns& peer, double setting) {
@@ -241,8 +243,7 @@ std::vector<std::string> dominated_by_transferred(const Evaluation& evaluation, 
   for (const PolicyRuns& peer : trace.peers)
     for (const TraceEvaluation& other : evaluation.traces) {
       if (other.variant || other.name == trace.name) continue;
-      const PolicyRuns* there = find_peer(other, peer.policy);
-      const auto setting = there == nullptr ? std::nullopt : tuned_setting(*there);
+      const auto setting = tuned_setting(other, peer.policy);
       const auto rival = setting ? run_at(peer, *setting) : std::nullopt;
       if (!rival || rival->attainment <= run.attainment || rival->gpu_hours >= run.gpu_hours) continue;
       names.push_back(peer.policy);

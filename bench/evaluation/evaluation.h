@@ -124,6 +124,8 @@ struct Rival {
 
 // The cheapest setting with which the peer reached kGoal.
 [[nodiscard]] std::optional<double> tuned_setting(const PolicyRuns& peer);
+// The same on this trace; empty if the peer was not run there.
+[[nodiscard]] std::optional<double> tuned_setting(const TraceEvaluation& trace, std::string_view policy);
 // A run of the peer with this setting, interpolated between its neighbours; empty outside of the settings that ran.
 [[nodiscard]] std::optional<Run> run_at(const PolicyRuns& peer, double setting);
 // Of the peers, each charged for the settings of all other traces on the mean, the cheapest. A peer that fails with all

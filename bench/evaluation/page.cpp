@@ -302,8 +302,7 @@ std::string transfers_table(const Evaluation& evaluation, const TraceEvaluation&
     std::string row = fmt::format("| {} |", code(peer->policy));
     bool any = false;
     for (const TraceEvaluation* other : others) {
-      const PolicyRuns* there = find_peer(*other, peer->policy);
-      const auto setting = there == nullptr ? std::nullopt : tuned_setting(*there);
+      const auto setting = tuned_setting(*other, peer->policy);
       const auto run = setting ? run_at(*peer, *setting) : std::nullopt;
       any = any || run;
       row += run ? fmt::format(" {} for {} ({} {:g}) |", percent(run->attainment), in_hours(run->gpu_hours),

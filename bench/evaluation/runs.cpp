@@ -195,8 +195,7 @@ std::vector<std::pair<std::size_t, double>> missing_settings(const std::vector<T
   for (const TraceEvaluation& other : traces) {
     if (other.variant || other.name == trace.name) continue;
     for (std::size_t i = 0; i < trace.peers.size(); ++i) {
-      const PolicyRuns* there = find_peer(other, trace.peers[i].policy);
-      const auto setting = there == nullptr ? std::nullopt : tuned_setting(*there);
+      const auto setting = tuned_setting(other, trace.peers[i].policy);
       if (!setting || run_at(trace.peers[i], *setting)) continue;
       if (std::find(missing.begin(), missing.end(), std::pair{i, *setting}) == missing.end())
         missing.emplace_back(i, *setting);

@@ -139,11 +139,17 @@ std::optional<signals::EngineSample> read_sample(LineFields& fields, core::Insta
 }
 
 // A name, or a number that serves as one.
+// A whole number from 0 up to the largest of the type, also written as 2.0.
+std::optional<std::uint64_t> count_of(const Json& value) {
+  if (value.is_number_unsigned()) return value.get<std::uint64_t>();
+  const std::optional<std::int64_t> number = whole_number(value);
+  return number && *number >= 0 ? std::optional{static_cast<std::uint64_t>(*number)} : std::nullopt;
+}
+
 std::string read_id(LineFields& fields, const Json& object) {
   const auto found = object.find("id");
-  if (found != object.end() && found->is_number_unsigned()) return found->dump();
   if (found != object.end())
-    if (const auto number = whole_number(*found); number && *number >= 0) return fmt::format("{}", *number);
+    if (const auto number = count_of(*found)) return fmt::format("{}", *number);
   std::string id = fields.text("id", kLineTextMost);
   if (id.empty()) fields.fail("id", "must not be empty");
   return id;
@@ -265,11 +271,9 @@ void read_blocks(LineFields& fields, ObservedRequest& request) {
   const Json* const list = fields.list("blocks", kPromptBlocksMost);
   if (list == nullptr) return;
   for (const Json& each : *list) {
-    const std::optional<std::int64_t> number = whole_number(each);
-    if (!each.is_number_unsigned() && (!number || *number < 0))
-      return fields.fail("blocks", "must be whole numbers from 0");
-    request.blocks.push_back(each.is_number_unsigned() ? each.get<std::uint64_t>()
-                                                       : static_cast<std::uint64_t>(*number));
+    const std::optional<std::uint64_t> number = count_of(each);
+    if (!number) return fields.fail("blocks", "must be whole numbers from 0");
+    request.blocks.push_back(*number);
   }
 }
 

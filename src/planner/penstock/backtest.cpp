@@ -208,13 +208,13 @@ void Backtest::choose() {
     least = replicas;
   }
   chosen_ = best < controllers_.size() ? best : balanced;
-  expected_misses_ = bias * figures(chosen_).missed;
-  aim_ = aim;
+  misses_at_choice_ = bias * figures(chosen_).missed;
+  aim_at_choice_ = aim;
 }
 
 void Backtest::archive(core::StateArchive& state) {
-  state("backtest", history_, first_weight_, requests_, observed_, expected_missed_, expected_misses_, aim_, minutes_,
-        chosen_);
+  state("backtest", history_, first_weight_, requests_, observed_, expected_missed_, misses_at_choice_, aim_at_choice_,
+        minutes_, chosen_);
   state.elements(controllers_);
   state.elements(proposals_);
   if (!state.reading()) return;

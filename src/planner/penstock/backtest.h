@@ -70,8 +70,8 @@ class Backtest {
   [[nodiscard]] double missed_share() const { return figures(chosen_).missed; }
   // The same, corrected by what was observed, and the share that it was chosen for, both at the time of the choice. If
   // the first is larger, no controller stays within the budget.
-  [[nodiscard]] double expected_misses() const { return expected_misses_; }
-  [[nodiscard]] double aim() const { return aim_; }
+  [[nodiscard]] double expected_misses() const { return misses_at_choice_; }
+  [[nodiscard]] double aim() const { return aim_at_choice_; }
   // Share of the error budget of the last half day that is left; negative if more was missed than allowed.
   [[nodiscard]] double budget_left() const;
 
@@ -106,7 +106,7 @@ class Backtest {
   double first_weight_ = kFirstFiguresMinutes;        // Minutes as which the first figures count.
   BudgetUse observed_;
   double expected_missed_ = 0.0;  // By the fleets of the controllers that were chosen, which any fleet misses left out.
-  double expected_misses_ = 0.0, aim_ = 0.0;  // Of the last choice.
+  double misses_at_choice_ = 0.0, aim_at_choice_ = 0.0;
   std::uint64_t minutes_ = 0;
   std::size_t chosen_ = 0, first_ = 0, reference_ = 0;
 };

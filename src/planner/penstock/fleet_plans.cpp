@@ -64,9 +64,13 @@ FleetPlans::FleetPlans(std::shared_ptr<FleetTrials> trials, const signals::SloPo
       });
 }
 
-void FleetPlans::begin(const CapacityLags& lags) {
+void FleetPlans::expect_within(const CapacityLags& lags) {
   lags_ = lags;
   outlook_.emplace(options_.outlook, options_.memory.length, lags.start_up + options_.throughput_loop.interval);
+}
+
+void FleetPlans::begin(const CapacityLags& lags) {
+  expect_within(lags);
   load_outlook_.emplace(slo_.goal, lags, options_.controller);
 }
 
@@ -77,8 +81,7 @@ void FleetPlans::follow(const CapacityLags& lags) {
     return minutes_up(now) != minutes_up(before) && change > kLagChange * core::to_seconds(before);
   };
   if (!differ(lags.start_up, lags_.start_up) && !differ(lags.soonest, lags_.soonest)) return;
-  lags_ = lags;
-  outlook_.emplace(options_.outlook, options_.memory.length, lags.start_up + options_.throughput_loop.interval);
+  expect_within(lags);
   outlook_->warm_up(options_.history);
   load_outlook_->change_lags(lags);
 }

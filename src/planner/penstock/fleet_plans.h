@@ -80,6 +80,8 @@ class FleetPlans {
   [[nodiscard]] bool has_load() const { return options_.load_loop.interval > core::Duration{}; }
   [[nodiscard]] bool has_floor() const { return options_.throughput_loop.interval > core::Duration{}; }
   [[nodiscard]] bool uses_floor(RolloutPhase phase) const;
+  // Starts a forecast over these times.
+  void expect_within(const CapacityLags& lags);
   void begin(const CapacityLags& lags);
   void follow(const CapacityLags& lags);
   // What decides whether a request has missed: figures of the SLO, and of the engines.
