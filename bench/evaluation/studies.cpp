@@ -74,7 +74,7 @@ std::span<const Ablation> ablations() { return kAblations; }
 std::vector<AblationTrace> ablation_traces(const EvaluationScope& scope) {
   if (scope.quick) return {{"azure", {kGoal}}};
   const std::vector<double> goals{kCheapGoal, kGoal, 0.995};
-  return {{"mooncake", goals}, {"azure", goals}, {kPools, goals}, {"servegen-large", {kGoal}}};
+  return {{"mooncake", goals}, {"azure", goals}, {kPools, {kCheapGoal, kGoal}}, {"servegen-large", {kGoal}}};
 }
 
 core::Result<std::vector<AblationEvaluation>> evaluate_ablations(const EvaluationScope& scope,

@@ -33,6 +33,7 @@ constexpr std::array kSwept{
     SweptParameter{"llmd-saturation-v2", "up", {AxisKind::kLoad, 0.05, 2.0}, 0.85, Rank::kOther},
     SweptParameter{"dynamo-sla", "slo", {AxisKind::kLoad, 0.05, 2.0}, 1.0, Rank::kHours},
     SweptParameter{"dynamo-sla-load", "slo", {AxisKind::kLoad, 0.05, 2.0}, 1.0, Rank::kHours},
+    SweptParameter{"dynamo-sla-throughput", "slo", {AxisKind::kLoad, 0.05, 2.0}, 1.0, Rank::kHours},
     SweptParameter{"penstock", "goal", {AxisKind::kShare, 0.8, 0.9995}, kGoal},
 };
 

@@ -29,6 +29,7 @@ constexpr EvaluationTrace azure_with(std::string_view name, std::string_view tit
   trace.in_quick = false;
   trace.flags = flags;
   trace.few_runs = true;
+  trace.seeds = 3;
   return trace;
 }
 

@@ -98,6 +98,8 @@ constexpr std::array kPolicies{
           make_dynamo_sla, kNothing, kSlo},
     Entry{"dynamo-sla-load", "the same without the forecast: estimated TTFT and ITL, one replica a step",
           make_dynamo_sla_load, kNothing, kSlo},
+    Entry{"dynamo-sla-throughput", "the forecast alone: rate / what an engine serves within the SLO, every 3 min",
+          make_dynamo_sla_throughput, kNothing, kSlo},
     Entry{"token-velocity", "TokenScale's rule: ceil(rate of arriving tokens / token velocity), by stage, over 15 s",
           make_token_velocity, kTokenRates, kVelocity},
     Entry{"hourly-floor", "after SageServe: a floor from an hourly forecast, +-1 by utilisation between",

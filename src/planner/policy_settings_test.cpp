@@ -46,7 +46,7 @@ TEST(PolicySettings, TheKvUseOfApaMoves) {
 }
 TEST(PolicySettings, RulesHaveTheSettingsThatTheEvaluationSweeps) {
   for (const char* policy : {"apa:kv=0.2", "llmd-saturation-v2:up=0.5", "llmd-saturation-v2:up=0.5:down=0.3",
-                             "dynamo-sla:slo=0.5", "dynamo-sla-load:slo=50%"})
+                             "dynamo-sla:slo=0.5", "dynamo-sla-load:slo=50%", "dynamo-sla-throughput:slo=2"})
     EXPECT_EQ(error_of(policy), "none") << policy;
 }
 TEST(PolicySettings, AnHpaOfAPolicyHasItsUtilisation) {

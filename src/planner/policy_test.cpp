@@ -49,6 +49,7 @@ TEST(PolicyRegistry, NamesAreUniqueAndInTheOrderOfTheHelp) {
                                                   "dynamo-load",
                                                   "dynamo-sla",
                                                   "dynamo-sla-load",
+                                                  "dynamo-sla-throughput",
                                                   "token-velocity",
                                                   "hourly-floor"}));
 }
@@ -67,7 +68,7 @@ TEST(PolicyRegistry, AnUnknownNameIsAnErrorThatListsAll) {
             "policy: there is none named 'hpa'; use one of: static, hpa-rate, hpa-concurrency, keda-tokens, kpa, apa, "
             "llmd-saturation-v1, llmd-saturation-v2, llmd-slo, llmd-queue, llmd-queue-guard, llmd-pool-saturation, "
             "llmd-token-aware, dynamo-throughput, dynamo-latency, dynamo-load, dynamo-sla, dynamo-sla-load, "
-            "token-velocity, hourly-floor");
+            "dynamo-sla-throughput, token-velocity, hourly-floor");
   for (const std::string_view name : {"", "STATIC", "kpa "}) EXPECT_NE(error_of(name), "no error") << name;
 }
 bool is_needed(const CapacityNeeds& needs, double ReplicaCapacity::*figure) {

@@ -294,7 +294,7 @@ TEST(Backtest, AQueueThatGrowsMakesAllRequestsLate) {
   EXPECT_GT(course.backtest.missed_share(), 0.5);
 }
 
-TEST(Backtest, AChangeOfDirectionCostsAStartUpAndThreeMinutes) {
+TEST(Backtest, AChangeOfDirectionCostsAStartUpAndFifteenMinutes) {
   constexpr double kKeptOfDay = 0.99861;  // Earlier minutes count less.
   Course course;
   course.run(1, bursts);
@@ -308,7 +308,7 @@ TEST(Backtest, AChangeOfDirectionCostsAStartUpAndThreeMinutes) {
       const bool turned = now[k].target != before[k].target && shrank[k] != (now[k].target < before[k].target);
       if (turned) shrank[k] = !shrank[k], ++turns;
       const double minutes_of_replicas = now[k].replicas - kKeptOfDay * before[k].replicas - before[k].target;
-      ASSERT_NEAR(minutes_of_replicas, turned ? 5.0 : 0.0, 1e-6) << i << " " << k;
+      ASSERT_NEAR(minutes_of_replicas, turned ? 17.0 : 0.0, 1e-6) << i << " " << k;
     }
     before = now;
   }

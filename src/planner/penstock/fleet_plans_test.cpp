@@ -44,6 +44,17 @@ TEST(FleetPlans, FuturesFollowTheStartUpTime) {
   EXPECT_GT(largest_multiple(run.at_rate(8.0, 240).pools[0]), 1.1 * before);
 }
 
+TEST(FleetPlans, AHoldKeepsReplicasAndStartsNone) {
+  PlannerOptions options = quick();
+  options.controller = Controller{.allowance = 1.0, .hold = std::chrono::minutes{40}};
+  Course run{options};
+  (void)run.at_rate(16.0, 300);
+  EXPECT_EQ(run.at_rate(8.0, 1500).pools[0].target, 8U) << "the plan of 20 minutes ago";
+  run.fleet[0] = 5;  // Someone else removes three.
+  EXPECT_DECISION(run.at_rate(8.0, 2130).pools[0], 5, kCheapestThatKeepsSlo, kNone);
+  EXPECT_GT(run.at_rate(16.0, 2200).pools[0].target, 5U) << "the traffic needs more";
+}
+
 TEST(FleetPlans, ARestoredStateFollowsTheStartUpTimeOfToday) {
   Course before{with_futures()}, after{with_futures()};
   before.start_up_s = 60.0;

@@ -171,14 +171,17 @@ class PenstockPlanner final : public Policy {
                                    ? plans_.held_plan(observation.now, index, phase, pool.can_sleep(), for_switches)
                                    : 0;
     if (proposal.reason == Reason::kSloAtRisk) clear_backlog(pool, plans_.lags().soonest, proposal);
+    const std::uint32_t before_hold = proposal.target;
     if (chosen != nullptr && held > proposal.target) {
       proposal.target = held;
       proposal.evidence.push_back({"largest_recent_plan", static_cast<double>(held), "replicas"});
     }
     serve_by_formula(observation, index, proposal);
     if (phase >= RolloutPhase::kLoad && proposal.reason != Reason::kInsufficientData) {
-      const std::uint32_t corrected = plans_.correction().corrected(proposal.target);
+      std::uint32_t corrected = plans_.correction().corrected(proposal.target);
       if (corrected > proposal.target && plans_.burning()) proposal.reason = Reason::kSloBurns;
+      if (!plans_.burning() && proposal.reason != Reason::kFormula)
+        corrected = std::min(corrected, most_held(pool, before_hold));
       proposal.target = corrected;
       proposal.evidence.push_back({"load_factor", plans_.correction().factor(), "times"});
     }
@@ -196,6 +199,11 @@ class PenstockPlanner final : public Policy {
     add_trial_error(plans_.trial_error(), proposal);
     if (index < plans_.speeds().size()) add_speed_evidence(plans_.speeds()[index], pool, slo_.target, proposal);
     return proposal;
+  }
+
+  // A hold keeps loaded replicas. It does not bring back those of earlier plans, such as when it has become longer.
+  [[nodiscard]] std::uint32_t most_held(const signals::PoolObservation& pool, std::uint32_t plan) const {
+    return std::max(pool.target_replicas + pool.asleep_target, plans_.correction().corrected(plan));
   }
 
   // The proposal is the fleet as if none could sleep. Only what may be needed before a replica wakes up serves.

@@ -23,6 +23,9 @@ constexpr std::uint32_t kThroughputStepMax = 8;  // max_throughput_scaling_repli
 // What one latency says about the size of a pool.
 enum class Verdict : std::uint8_t { kUnknown, kHold, kRefused, kUp, kDown };
 
+// The loops that run: that of throughput plans from the traffic, that of load from what the engines show.
+enum class SlaLoops : std::uint8_t { kBoth, kLoadOnly, kThroughputOnly };
+
 struct Engines {
   std::vector<DynamoEngineLoad> loads;
   std::uint64_t kv_tokens = 0;  // The least capacity of an engine.
@@ -48,9 +51,9 @@ struct Engines {
 
 class DynamoSla final : public Policy {
  public:
-  DynamoSla(std::string_view name, bool with_throughput, const PolicyContext& context)
+  DynamoSla(std::string_view name, SlaLoops loops, const PolicyContext& context)
       : name_(name),
-        with_throughput_(with_throughput),
+        loops_(loops),
         ttft_s_(core::to_seconds(context.slo.ttft) * context.settings.get("slo", 1.0)),
         itl_s_(core::to_seconds(context.slo.itl) * context.settings.get("slo", 1.0)),
         limits_{context.max_batched_tokens, context.max_sequences, 0} {}
@@ -65,7 +68,7 @@ class DynamoSla final : public Policy {
       pools_.back().traffic.begin(observation.now - kDynamoLoadInterval);
     }
     if (!begun_at_) begun_at_ = observation.now - kDynamoLoadInterval;
-    const bool plans = with_throughput_ && observation.now - *begun_at_ >= kThroughputInterval;
+    const bool plans = with_throughput() && observation.now - *begun_at_ >= kThroughputInterval;
     if (plans) begun_at_ = observation.now;
 
     std::vector<Engines> engines;
@@ -80,7 +83,9 @@ class DynamoSla final : public Policy {
     Decision decision;
     for (std::size_t i = 0; i < observation.pools.size(); ++i) {
       const signals::PoolObservation& pool = observation.pools[i];
-      decision.pools.push_back(decide_pool(pool, engines[i], pools_[i], partner.of(pool)));
+      decision.pools.push_back(loops_ == SlaLoops::kThroughputOnly
+                                   ? follow_plan(pool, pools_[i], plans)
+                                   : decide_pool(pool, engines[i], pools_[i], partner.of(pool)));
     }
     return decision;
   }
@@ -97,6 +102,8 @@ class DynamoSla final : public Policy {
     double engine_rate = 0.0;  // Requests per second of one replica at the last plan.
     void archive(core::StateArchive& state) { state.values_of(model, traffic, hits, hit_ratio, floor, engine_rate); }
   };
+  [[nodiscard]] bool with_throughput() const { return loops_ != SlaLoops::kLoadOnly; }
+
   struct Estimates {
     double ttft_ms = -1.0, itl_ms = -1.0;  // The highest of all engines; negative if unknown.
   };
@@ -107,7 +114,7 @@ class DynamoSla final : public Policy {
         state.model.observe(*replica.sample->last_iteration);
     state.hits.observe(pool);
     state.traffic.observe(now, pool.last_minute);
-    if (!with_throughput_) state.hit_ratio = state.hits.take().value_or(0.0);
+    if (!with_throughput()) state.hit_ratio = state.hits.take().value_or(0.0);
   }
 
   // The throughput loop sets the floor of the load loop.
@@ -125,6 +132,17 @@ class DynamoSla final : public Policy {
     state.floor = bound(floor, bounds_of(pool)).replicas;
   }
 
+  // Without the load loop, the pool has the replicas of the last plan. It may grow and shrink while replicas start.
+  [[nodiscard]] static PoolDecision follow_plan(const signals::PoolObservation& pool, const PoolState& state,
+                                                bool plans) {
+    PoolDecision decision = hold(pool, Reason::kWithinTolerance);
+    if (plans && state.engine_rate == 0.0) decision = hold(pool, Reason::kInsufficientData);
+    if (plans && state.engine_rate > 0.0) decision = decide_bounded(pool, state.floor, Reason::kFormula);
+    decision.evidence = {{"floor", static_cast<double>(state.floor), "replicas"}};
+    if (state.engine_rate > 0.0) decision.evidence.push_back({"requests_per_s_per_replica", state.engine_rate, "1/s"});
+    return decision;
+  }
+
   [[nodiscard]] PoolDecision decide_pool(const signals::PoolObservation& pool, const Engines& engines,
                                          const PoolState& state, const DynamoPartner& partner) const {
     Estimates estimates;
@@ -132,7 +150,7 @@ class DynamoSla final : public Policy {
     auto& evidence = decision.evidence;
     if (estimates.ttft_ms >= 0.0) evidence.push_back({"estimated_ttft", estimates.ttft_ms, "ms"});
     if (estimates.itl_ms >= 0.0) evidence.push_back({"estimated_itl", estimates.itl_ms, "ms"});
-    if (with_throughput_) evidence.push_back({"floor", static_cast<double>(state.floor), "replicas"});
+    if (with_throughput()) evidence.push_back({"floor", static_cast<double>(state.floor), "replicas"});
     if (state.engine_rate > 0.0) evidence.push_back({"requests_per_s_per_replica", state.engine_rate, "1/s"});
     evidence.push_back({"reporting", static_cast<double>(engines.loads.size()), "replicas"});
     evidence.push_back({"ready", static_cast<double>(pool.ready), "replicas"});
@@ -151,7 +169,7 @@ class DynamoSla final : public Policy {
     double proposal = pool.ready;
     if (verdict == Verdict::kUp) proposal += 1.0;
     if (verdict == Verdict::kDown) proposal -= 1.0;
-    const double floor = with_throughput_ ? state.floor : 0.0;
+    const double floor = with_throughput() ? state.floor : 0.0;
     PoolDecision decision;
     if (floor > proposal && floor > pool.ready)
       decision = decide_bounded(pool, floor, Reason::kFormula);
@@ -237,7 +255,7 @@ class DynamoSla final : public Policy {
   }
 
   std::string_view name_;
-  bool with_throughput_;
+  SlaLoops loops_;
   double ttft_s_, itl_s_;
   DynamoEngineLimits limits_;
   std::optional<core::Instant> begun_at_;  // Of the throughput loop's interval.
@@ -247,10 +265,13 @@ class DynamoSla final : public Policy {
 }  // namespace
 
 std::unique_ptr<Policy> make_dynamo_sla(const PolicyContext& context) {
-  return std::make_unique<DynamoSla>("dynamo-sla", true, context);
+  return std::make_unique<DynamoSla>("dynamo-sla", SlaLoops::kBoth, context);
 }
 std::unique_ptr<Policy> make_dynamo_sla_load(const PolicyContext& context) {
-  return std::make_unique<DynamoSla>("dynamo-sla-load", false, context);
+  return std::make_unique<DynamoSla>("dynamo-sla-load", SlaLoops::kLoadOnly, context);
+}
+std::unique_ptr<Policy> make_dynamo_sla_throughput(const PolicyContext& context) {
+  return std::make_unique<DynamoSla>("dynamo-sla-throughput", SlaLoops::kThroughputOnly, context);
 }
 
 }  // namespace penstock::planner

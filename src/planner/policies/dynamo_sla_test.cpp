@@ -113,10 +113,11 @@ TEST(DynamoSla, AnotherPoolThatScalesHoldsThisOne) {
 
 // ---- the throughput loop ----
 
-PoolDecision after_three_minutes(std::uint64_t requests_per_minute, std::uint32_t most = 100) {
-  Asker asker{"dynamo-sla"};
+PoolDecision after_three_minutes(std::uint64_t requests_per_minute, std::uint32_t most = 100,
+                                 std::string_view name = "dynamo-sla", int ticks = 36) {
+  Asker asker{name};
   PoolDecision last;
-  for (int tick = 1; tick <= 36; ++tick) {
+  for (int tick = 1; tick <= ticks; ++tick) {
     PoolObservation pool =
         bounded(pool_of({decoding(5 + static_cast<std::uint32_t>(tick % 7))}, Role::kDecode), 1, most);
     pool.last_minute.length = std::chrono::minutes{1};
@@ -124,7 +125,7 @@ PoolDecision after_three_minutes(std::uint64_t requests_per_minute, std::uint32_
     pool.last_minute.input_tokens = 900 * requests_per_minute;
     pool.last_minute.completed_output_tokens = 200 * requests_per_minute;
     last = asker.ask(5.0 * tick, pool);
-    if (tick < 36) {
+    if (tick != 36) {
       EXPECT_EQ(last.target, 1U) << tick;
     }
   }
@@ -138,6 +139,20 @@ TEST(DynamoSla, TheFloorIsTheRateDividedByThatOfAnEngineWithinTheSlo) {
 TEST(DynamoSla, TheFloorRisesByAtMostEightReplicasAndToTheMaximum) {
   EXPECT_DECISION(after_three_minutes(6000), 9, kFormula, kNone);  // 100 / 4.59 = 22
   EXPECT_EQ(after_three_minutes(6000, 4).target, 4U);
+}
+
+// The fleet of the asker has one replica at each tick.
+TEST(DynamoSla, WithoutTheLoadLoopTheFleetIsThePlan) {
+  EXPECT_DECISION(after_three_minutes(600, 100, "dynamo-sla-throughput"), 3, kFormula, kNone);
+  EXPECT_DECISION(after_three_minutes(600, 2, "dynamo-sla-throughput"), 2, kFormula, kNone);
+  EXPECT_DECISION(after_three_minutes(6000, 100, "dynamo-sla-throughput"), 9, kFormula, kNone);
+  EXPECT_DECISION(after_three_minutes(600, 100, "dynamo-sla-throughput", 37), 1, kWithinTolerance, kNone);
+}
+TEST(DynamoSla, WithoutTheLoadLoopNothingMovesBeforeFivePasses) {
+  Asker asker{"dynamo-sla-throughput"};
+  PoolDecision last;
+  for (const double at_s : {5.0, 190.0}) last = asker.ask(at_s, pool_of({decoding(8)}, Role::kDecode));
+  EXPECT_DECISION(last, 1, kInsufficientData, kNone);
 }
 
 // ---- Dynamo's own decisions ----

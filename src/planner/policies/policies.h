@@ -123,8 +123,9 @@ using PoolSteps = std::vector<ScheduleStep>;  // In the order of their times, be
 [[nodiscard]] std::unique_ptr<Policy> make_dynamo_latency(const PolicyContext& context);
 [[nodiscard]] std::unique_ptr<Policy> make_dynamo_load(const PolicyContext& context);
 
-// "dynamo-sla" and "dynamo-sla-load": the optimization target sla of NVIDIA Dynamo's planner 1.6.1 with both loops, or
-// with the load loop only, every 5 s, one replica per step (dynamo/planner/core/{load,throughput}_scaling.py).
+// "dynamo-sla", "dynamo-sla-load" and "dynamo-sla-throughput": the optimization target sla of NVIDIA Dynamo's planner
+// 1.6.1 with both loops, with the load loop only, every 5 s, one replica per step, or with the throughput loop only
+// (dynamo/planner/core/{load,throughput}_scaling.py).
 //   TTFT = time of the waiting prompts and one more, in chunks of max_batched_tokens, less the hit ratio h (<= 0.95)
 //   ITL = time of a pass with the decoding and preempted sequences and one more, both by dynamo_pass_times.h
 //   +1 when the TTFT of all engines, or the ITL of all engines, is above the SLO
@@ -132,9 +133,11 @@ using PoolSteps = std::vector<ScheduleStep>;  // In the order of their times, be
 //   ITL < 0.8 · SLO, and the KV tokens fit; prefill pools use the first, decode pools the others, aggregated ones all
 //   both loops: each 180 s, floor = ceil(rate / rate of one engine within the SLO), at most ready ± 8 and at least the
 //   minimum, where rate and lengths are forecasts by a Kalman filter; the target is never below the floor
-// It waits as dynamo-throughput does, and until five passes have been seen.
+//   throughput loop only: the target is the floor
+// With the load loop it waits as dynamo-throughput does; with any, until five passes have been seen.
 [[nodiscard]] std::unique_ptr<Policy> make_dynamo_sla(const PolicyContext& context);
 [[nodiscard]] std::unique_ptr<Policy> make_dynamo_sla_load(const PolicyContext& context);
+[[nodiscard]] std::unique_ptr<Policy> make_dynamo_sla_throughput(const PolicyContext& context);
 
 // "token-velocity": the scaling rule of TokenScale (arXiv:2512.03416), every 5 s. The token velocity of a stage is the
 // greatest token rate that a replica sustains, here that of the load test.
