@@ -1,6 +1,6 @@
 # What one can do here. `make help` lists it.
 .DEFAULT_GOAL := help
-.PHONY: help setup build install deb image wheel up test test-tsan test-cluster soak-cluster engines test-engines soak bench fidelity evaluate golden fuzz format lint hooks clean
+.PHONY: help setup build install deb image wheel up test test-tsan test-cluster soak-cluster engines test-engines soak bench fidelity evaluate judged-by-dynamo golden fuzz format lint hooks clean
 JOBS ?= $(shell nproc)
 CXX_FILES = $(wildcard $(shell git ls-files --cached --others --exclude-standard -- '*.h' '*.cpp'))
 BINARY = build/release/penstock
@@ -68,6 +68,9 @@ fidelity: setup  ## write docs/fidelity.md: the engine model compared with Dynam
 evaluate: setup  ## write docs/evaluation.md: Penstock's policy at equal attainment with all others; QUICK=1: only the busiest hours of a day
 	@tools/build.sh release evaluate
 	@tools/evaluate.sh build/release/bench/evaluate --jobs $(JOBS)
+
+judged-by-dynamo: build  ## write docs/judged-by-dynamo.md: the policies in Dynamo's own replay, which it installs from PyPI; 10 minutes
+	@python3 -B bench/dynamo_bridge.py --penstock $(BINARY) --traces "$${PENSTOCK_TRACES:-../shared/traces}" --out docs/judged-by-dynamo.md
 
 golden: setup  ## rewrite the golden files from the current output; review the diff
 	@tools/build.sh release

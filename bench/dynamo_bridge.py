@@ -3,6 +3,7 @@
 SLO. In Dynamo's replay Penstock's policies are its scaling policy: `penstock decide` behind dynamo_policy.py. Dynamo's own
 planner runs as it is there, and as Penstock's imitation here. Prints a page of Markdown, or writes it.
 
+    make judged-by-dynamo
     bench/dynamo_bridge.py [--traces FOLDER] [--penstock PROGRAM] [--out FILE.md] [--minutes N] [--only mooncake|azure]
 """
 
@@ -28,9 +29,11 @@ BLOCK = BLOCKS["engine"]["block_size"]
 # Name on the page, optimization target of Dynamo's planner, Penstock's imitation of it.
 PLANNERS = [("Dynamo `throughput` (its default)", "throughput", "dynamo-throughput"), ("Dynamo `latency`", "latency", "dynamo-latency"),
             ("Dynamo `load`", "load", "dynamo-load"), ("Dynamo `sla`, load loop", "sla, load loop", "dynamo-sla-load"),
+            ("Dynamo `sla`, throughput loop, Kalman", "sla, throughput loop, Kalman", "dynamo-sla-throughput"),
             ("Dynamo `sla`, both loops, Kalman", "sla, both loops, Kalman", "dynamo-sla")]
+NEEDS_CAPACITY = ["hpa-rate", "hpa-concurrency", "keda-tokens", "token-velocity"]
 DECIDED = ["penstock", "penstock:goal=0.95", "llmd-slo", "llmd-queue", "llmd-queue-guard", "llmd-pool-saturation", "llmd-token-aware",
-           "llmd-saturation-v2"]
+           "llmd-saturation-v2", *NEEDS_CAPACITY]
 STATIC = [2, 3, 4, 6, 8]
 PLANNER_RUNS = 3
 CAPTION = {"mooncake": "Mooncake conversation", "azure": "Azure 2023 code"}
@@ -65,9 +68,10 @@ def attainment(requests):
     return sum(ttft <= TTFT_MS and (itl or 0.0) <= ITL_MS for ttft, itl in requests) / len(requests)
 
 
-def decided_in_dynamo(python, penstock, trace, policy):
-    """Attainment, GPU-hours, and the targets over time."""
-    arguments = {"command": [str(penstock), "decide", "--policy", policy, *FLEET], "trace": str(trace),
+def decided_in_dynamo(python, penstock, trace, policy, capacity=None):
+    """Attainment, GPU-hours, and the targets over time. `capacity` of one replica, by the names of --capacity."""
+    known = ["--capacity", ",".join(f"{name}={value}" for name, value in capacity.items())] if capacity else []
+    arguments = {"command": [str(penstock), "decide", "--policy", policy, *FLEET, *known], "trace": str(trace),
                  "kv_tokens": BLOCK * BLOCKS["engine"]["num_gpu_blocks"],
                  "options": {"extra_engine_args": {**BLOCKS, "startup_time": START_UP_S}, "num_workers": START,
                              "router_mode": "kv_router", "trace_block_size": BLOCK}}
@@ -89,12 +93,14 @@ def static_in_dynamo(python, trace, replicas):
 
 
 def in_penstock(penstock, trace, policies, replicas=START):
+    """Attainment and GPU-hours by policy, and the capacity of one replica if a policy needs it."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder, "result.json")
         subprocess.run([str(penstock), "replay", str(trace), "--policy", ",".join(policies), "--replicas", str(replicas), *FLEET,
                         "--quiet", "--json", str(out)], check=True)
-        results = json.loads(out.read_text())["results"]
-    return {result["policy"]: (result["slo_attainment"], result["gpu_hours"]) for result in results}
+        report = json.loads(out.read_text())
+    return {result["policy"]: (result["slo_attainment"], result["gpu_hours"]) for result in report["results"]}, \
+        report["options"]["pools"][0].get("capacity")
 
 
 def rows_of(python, planner_python, penstock, trace):
@@ -104,15 +110,16 @@ def rows_of(python, planner_python, penstock, trace):
 
 
 def compare(python, planner_python, penstock, trace):
-    here = in_penstock(penstock, trace, DECIDED + [imitation for _, _, imitation in PLANNERS])
+    here, capacity = in_penstock(penstock, trace, DECIDED + [imitation for _, _, imitation in PLANNERS])
     for policy in DECIDED:
-        yield f"`{policy}`", [decided_in_dynamo(python, penstock, trace, policy)[:2]], here[policy]
+        known = capacity if policy in NEEDS_CAPACITY else None
+        yield f"`{policy}`", [decided_in_dynamo(python, penstock, trace, policy, known)[:2]], here[policy]
     for name, target, imitation in PLANNERS:
         reports = [run_planner(planner_python, trace, target) for _ in range(PLANNER_RUNS)]
         yield name, [(attainment(report["requests"]), report["gpu_hours"]) for report in reports], here[imitation]
     for replicas in STATIC:
         yield f"{replicas} replicas", [static_in_dynamo(python, trace, replicas)], \
-            in_penstock(penstock, trace, ["static"], replicas)["static"]
+            in_penstock(penstock, trace, ["static"], replicas)[0]["static"]
 
 
 def agreement(rows):
@@ -139,12 +146,12 @@ def table(rows):
 def page(python, planner_python, penstock, traces, minutes):
     yield f"""# Judged by Dynamo's replay
 
-Written by `bench/dynamo_bridge.py`: Penstock's policies decide in the replay of NVIDIA Dynamo {VERSION}, a simulator that this project
+Written by `make judged-by-dynamo`: Penstock's policies decide in the replay of NVIDIA Dynamo {VERSION}, a simulator that this project
 did not write, beside Dynamo's own planner. The same runs in `penstock replay` follow in the last two columns.
 
 In Dynamo's replay a policy of Penstock is the `scaling_policy`: at each tick of 5 s, `bench/dynamo_policy.py` turns the snapshot of the replay into an
 observation for [`penstock decide`](decide.md) and returns the target. The planner of Dynamo runs there as it is, and here as the policies `dynamo-*`
-([Policies](policies.md)).
+([Policies](policies.md)). Policies that need the capacity of a replica have that of the load test of `penstock replay` in both.
 
 - Both read the same file: {START} replicas at the start, at most {MOST}, start-up {START_UP_S:.0f} s, `polynomial` step times, blocks of {BLOCK} tokens,
   {BLOCKS["engine"]["num_gpu_blocks"]:,} per replica, KV router. SLO: TTFT {TTFT_MS / 1000:.0f} s and mean ITL {ITL_MS:.0f} ms, both, for each request.

@@ -27,6 +27,8 @@ TARGETS = {
     "load": {"optimization_target": "load", "prefill_scale_up_queue_tokens": 8192, "prefill_scale_down_queue_tokens": 512,
              "decode_scale_up_kv_rate": 80, "decode_scale_down_kv_rate": 40},
     "sla, load loop": {**SLA, "enable_throughput_scaling": False},
+    "sla, throughput loop, Kalman": {"optimization_target": "sla", "enable_load_scaling": False, "enable_throughput_scaling": True,
+                                     "load_predictor": "kalman"},
     "sla, both loops, constant": {**SLA, "enable_throughput_scaling": True, "load_predictor": "constant"},
     "sla, both loops, ARIMA": {**SLA, "enable_throughput_scaling": True, "load_predictor": "arima"},
     "sla, both loops, Kalman": {**SLA, "enable_throughput_scaling": True, "load_predictor": "kalman"},

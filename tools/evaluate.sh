@@ -7,5 +7,5 @@ cd "$(dirname "$0")/.."
 to=docs
 if [[ -n ${QUICK:-}${ONLY:-} ]]; then to=build/evaluation; fi
 "$1" --traces "${PENSTOCK_TRACES:-../shared/traces}" ${QUICK:+--quick} ${ONLY:+--only "$ONLY"} \
-  --out "$to/evaluation.md" --charts "$to/images" "${@:2}"
+  --judged docs/judged-by-dynamo.md --out "$to/evaluation.md" --charts "$to/images" "${@:2}"
 echo "Written: $to/evaluation.md and its charts in $to/images"

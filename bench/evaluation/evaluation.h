@@ -89,6 +89,7 @@ struct Evaluation {
   std::vector<TraceEvaluation> traces;
   std::vector<ScenarioEvaluation> scenarios;
   std::vector<AblationEvaluation> ablations;
+  std::string judged;  // The page on Dynamo's replay; empty: there is none.
   double cpu_s = 0.0;  // CPU time of all.
 };
 

@@ -1,5 +1,7 @@
 // Writes the page on how Penstock's policy compares with fixed fleets, the policies of other projects and a policy that
-// knows the future: evaluate --traces DIR [--quick] [--only NAME,...] [--out FILE] [--charts DIR] [--jobs COUNT]
+// knows the future:
+//   evaluate --traces DIR [--quick] [--only NAME,...] [--judged PAGE] [--out FILE] [--charts DIR] [--jobs COUNT]
+// PAGE is that of bench/dynamo_bridge.py, whose tables the page repeats.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <unistd.h>
@@ -18,6 +20,7 @@
 #include "cli/commands.h"
 #include "cli/console.h"
 #include "cli/progress_bar.h"
+#include "engine/step_time_models.h"
 #include "evaluation/chart.h"
 #include "evaluation/page.h"
 #include "evaluation/runs.h"
@@ -35,11 +38,12 @@ namespace fs = std::filesystem;
 constexpr std::string_view kRobustness = "robustness", kAblation = "ablation";
 constexpr std::uint32_t kJobsMax = 1024;
 constexpr std::uint32_t kPartsAtOnce = 2;
+constexpr std::size_t kPageBytesMax = std::size_t{1} << 20;
 
 struct Request {
   EvaluationScope scope;
   std::vector<std::string> parts;
-  std::string out, charts, command;
+  std::string out, charts, judged, command;
 
   [[nodiscard]] bool wants(std::string_view part) const {
     return std::find(parts.begin(), parts.end(), part) != parts.end();
@@ -83,6 +87,11 @@ core::Result<Request> read_request(const bench::Flags& flags) {
   request.parts = *std::move(parts);
   request.out = flags.value_of("--out");
   request.charts = flags.value_of("--charts");
+  if (const std::string page = flags.value_of("--judged"); !page.empty()) {
+    auto judged = engine::read_file(page, kPageBytesMax);
+    if (!judged) return tl::make_unexpected(judged.error());
+    request.judged = *std::move(judged);
+  }
   request.command = fmt::format("make evaluate{}{}", request.scope.quick ? " QUICK=1" : "",
                                 flags.has("--only") ? " ONLY=" + flags.value_of("--only") : "");
   return request;
@@ -162,6 +171,7 @@ core::Result<void> evaluate_parts(const Request& request, Terminal& terminal, Ev
 core::Result<Evaluation> evaluate(const Request& request) {
   Evaluation evaluation;
   evaluation.command = request.command;
+  evaluation.judged = request.judged;
   evaluation.quick = request.scope.quick;
   Terminal terminal;
   if (auto done = evaluate_parts(request, terminal, evaluation); !done) return tl::make_unexpected(done.error());
@@ -194,7 +204,8 @@ std::string link_to_charts(const Request& request) {
 }
 
 int run(std::span<char* const> words) {
-  const auto flags = bench::Flags::parse(words, {"--traces", "--only", "--out", "--charts", "--jobs"}, {"--quick"});
+  const auto flags =
+      bench::Flags::parse(words, {"--traces", "--only", "--judged", "--out", "--charts", "--jobs"}, {"--quick"});
   if (!flags) return cli::report_error(flags.error());
   const auto request = read_request(*flags);
   if (!request) return cli::report_error(request.error());

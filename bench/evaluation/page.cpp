@@ -326,7 +326,7 @@ std::string evaluation_markdown(const Evaluation& evaluation, std::string_view c
   std::string text = heading(evaluation);
   if (!evaluation.traces.empty()) text += summary(evaluation) + targets_table(evaluation);
   text += seeds_section(evaluation) + ablation_section(evaluation) + robustness_section(evaluation);
-  text += settings(evaluation);
+  text += both_simulators_section(evaluation) + settings(evaluation);
   for (const TraceEvaluation& trace : evaluation.traces) text += trace_section(evaluation, trace, charts);
   text += fmt::format("\n## Command\n\n`{}`\n", evaluation.command);
   if (evaluation.cpu_s > 0.0) text += fmt::format("\nIt took {:.0f} s of CPU time.\n", evaluation.cpu_s);

@@ -76,6 +76,22 @@ std::string seeds_section(const Evaluation& evaluation) {
          rows;
 }
 
+std::string both_simulators_section(const Evaluation& evaluation) {
+  constexpr std::string_view kHeading = "\n## ";
+  std::string tables;
+  for (std::size_t at = evaluation.judged.find(kHeading); at != std::string::npos;) {
+    const std::size_t next = evaluation.judged.find(kHeading, at + 1);
+    tables += "\n### " + evaluation.judged.substr(at + kHeading.size(), next - at - kHeading.size());
+    at = next;
+  }
+  if (tables.empty()) return {};
+  return "\n## Both simulators\n\n"
+         "The policies decide in the replay of NVIDIA Dynamo, a simulator that this project did not write, and in "
+         "`penstock replay`. The tables are\nthose of [Judged by Dynamo's replay](judged-by-dynamo.md), which has the "
+         "method and is written by `make judged-by-dynamo`.\n" +
+         tables;
+}
+
 std::string ablation_section(const Evaluation& evaluation) {
   if (evaluation.ablations.empty()) return {};
   std::string text =

@@ -22,5 +22,7 @@ namespace penstock::evaluation {
 [[nodiscard]] std::string seeds_section(const Evaluation& evaluation);
 [[nodiscard]] std::string ablation_section(const Evaluation& evaluation);
 [[nodiscard]] std::string robustness_section(const Evaluation& evaluation);
+// The tables of the page on Dynamo's replay, which has the heading "## …" for each trace.
+[[nodiscard]] std::string both_simulators_section(const Evaluation& evaluation);
 
 }  // namespace penstock::evaluation

@@ -152,6 +152,17 @@ TEST(Page, HasARobustnessTableOnlyWithScenarios) {
   EXPECT_NE(page.find("**1** (grows too fast at 3 s)"), std::string::npos);
 }
 
+TEST(Page, RepeatsTheTablesOfTheOtherSimulator) {
+  Evaluation evaluation = sample();
+  EXPECT_EQ(evaluation_markdown(evaluation, "images").find("## Both simulators"), std::string::npos);
+  evaluation.judged = "# Judged\n\nMethod.\n\n## Mooncake\n\n| a |\n|---|\n\n## Azure\n\n| b |\n";
+  const std::string page = evaluation_markdown(evaluation, "images");
+  EXPECT_NE(page.find("`make judged-by-dynamo`.\n\n### Mooncake\n\n| a |\n|---|\n\n### Azure\n\n| b |\n\n## Method"),
+            std::string::npos)
+      << page;
+  EXPECT_EQ(page.find("Method.\n"), std::string::npos);
+}
+
 TEST(Page, ShowsTheRangeOverSeeds) {
   Evaluation evaluation = sample();
   EXPECT_EQ(evaluation_markdown(evaluation, "images").find("## Several seeds"), std::string::npos);

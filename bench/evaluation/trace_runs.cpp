@@ -118,7 +118,7 @@ core::Result<Run> TraceRuns::penstock(double goal, const Progress& progress, Pla
     options.slo_goal = goal;
     planner::PlannerOptions planner = seed.setup.planner;
     if (change != nullptr) change(planner, goal);
-    const auto policy = replay::make_penstock(std::move(planner), options, seed.setup.uncertainty);
+    const auto policy = replay::make_penstock(std::move(planner), options);
     return simulation::run(seed.setup.workload, *policy, options);
   });
 }
@@ -155,7 +155,7 @@ core::Result<ScenarioEvaluation> TraceRuns::watched(double trial_step_time_facto
   const simulation::RunOptions options = options_of(seeds_.front(), progress);
   simulation::TrialOptions trials;
   trials.step_time_factor = trial_step_time_factor;
-  const auto policy = replay::make_penstock(setup.planner, options, setup.uncertainty, trials);
+  const auto policy = replay::make_penstock(setup.planner, options, trials);
   WatchedPolicy watched{*policy};
   const auto result = simulation::run(setup.workload, watched, options);
   if (!result) return tl::make_unexpected(result.error());

@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
+
+#include "engine/table.h"
 
 namespace penstock::capacity {
 namespace {
@@ -36,17 +39,33 @@ ProfileRanges ranges_of(const engine::EngineProfile& profile) {
   return ranges;
 }
 
+std::optional<ProfileRanges> ranges_of(const engine::StepTimeModel& model, signals::Role role) {
+  const auto* table = dynamic_cast<const engine::Table*>(&model);
+  if (table == nullptr) return std::nullopt;
+  constexpr TokenRange kAny{0.0, std::numeric_limits<double>::infinity()};
+  ProfileRanges ranges = ranges_of(table->profile());
+  if (role == signals::Role::kDecode) ranges.prompt = kAny;
+  if (role == signals::Role::kPrefill) {
+    ranges.context = kAny;
+    ranges.kv_tokens_max = kAny.high;
+  }
+  return ranges;
+}
+
+bool is_outside(const ProfileRanges& ranges, std::uint32_t input_tokens, std::uint32_t output_tokens) {
+  const double prompt = input_tokens, context = prompt + output_tokens;
+  return below(ranges.prompt, prompt) || above(ranges.prompt, prompt) || below(ranges.context, context) ||
+         above(ranges.context, context);
+}
+
 ProfileRangeCheck::ProfileRangeCheck(const ProfileRanges& ranges, double kv_capacity_tokens)
     : ranges_{ranges}, kv_capacity_tokens_{kv_capacity_tokens} {}
 
 void ProfileRangeCheck::add(std::uint32_t input_tokens, std::uint32_t output_tokens) {
-  const double prompt = input_tokens, context = prompt + output_tokens;
-  prompts_.add(prompt);
-  contexts_.add(context);
+  prompts_.add(input_tokens);
+  contexts_.add(static_cast<double>(input_tokens) + output_tokens);
   ++requests_;
-  if (below(ranges_.prompt, prompt) || above(ranges_.prompt, prompt) || below(ranges_.context, context) ||
-      above(ranges_.context, context))
-    ++outside_;
+  if (is_outside(ranges_, input_tokens, output_tokens)) ++outside_;
 }
 
 ProfileCoverage ProfileRangeCheck::coverage() const {
@@ -57,7 +76,6 @@ ProfileCoverage ProfileRangeCheck::coverage() const {
     compare("contexts", ranges_.context, contexts_, "shorter ones are taken to decode as slowly",
             "longer ones are taken to decode as fast", found.warnings);
     found.share_outside = static_cast<double>(outside_) / static_cast<double>(requests_);
-    found.widening = 1.0 + found.share_outside;
   }
   if (above({0.0, ranges_.kv_tokens_max}, kv_capacity_tokens_))
     found.warnings.push_back(

@@ -2,11 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/sketch.h"
 #include "engine/profile.h"
+#include "engine/step_time.h"
+#include "signals/observation.h"
 
 namespace penstock::capacity {
 
@@ -21,17 +24,19 @@ struct ProfileRanges {
   double kv_tokens_max = 0;  // Maximum KV tokens in flight.
 };
 [[nodiscard]] ProfileRanges ranges_of(const engine::EngineProfile& profile);
+// As far as replicas of the role use the model. Empty for a model that is a formula.
+[[nodiscard]] std::optional<ProfileRanges> ranges_of(const engine::StepTimeModel& model, signals::Role role);
+// Up to 5 % beyond an end of the profile count as covered.
+[[nodiscard]] bool is_outside(const ProfileRanges& ranges, std::uint32_t input_tokens, std::uint32_t output_tokens);
 
 struct ProfileCoverage {
   std::vector<std::string>
       // For example "prompts up to 32000 tokens, the profile ends at 8192: …"; empty if the profile covers all traffic.
       warnings;
   double share_outside = 0.0;  // Share of requests, 0 to 1.
-  // Factor for an estimate's uncertainty: 1 + share_outside.
-  double widening = 1.0;
 };
 
-// Checks requests one by one with O(1) memory. Values up to 5 % beyond an end of the profile count as covered.
+// Checks requests one by one with O(1) memory.
 class ProfileRangeCheck {
  public:
   // KV capacity of a replica; 0 means unknown, and the capacity is not checked.

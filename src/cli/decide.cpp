@@ -146,7 +146,7 @@ core::Result<std::unique_ptr<decision::Policy>> make_policy(const std::string& n
     auto planner = replay::make_planner_options(made);
     if (!planner) return tl::make_unexpected(planner.error());
     run.slo_goal = settings->get("goal", run.slo_goal);
-    return replay::make_penstock(*std::move(planner), run, 1.0);
+    return replay::make_penstock(*std::move(planner), run);
   }
   const auto capacity = replay::known_capacity(made.capacity, name);
   if (!capacity) return tl::make_unexpected(capacity.error());

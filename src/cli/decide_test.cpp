@@ -33,7 +33,7 @@ simulation::RunOptions run_options() {
 }
 
 std::unique_ptr<decision::Policy> policy_named(const std::string& name, const simulation::RunOptions& options) {
-  if (name == "penstock") return replay::make_penstock({}, options, 1.0);
+  if (name == "penstock") return replay::make_penstock({}, options);
   const std::vector capacities{replay::PoolCapacity{{3.0, 9000.0, 900.0, 20.0}, {}}};
   return replay::make_policy_with(capacities, name, options).value();
 }

@@ -150,7 +150,7 @@ core::Result<std::unique_ptr<decision::Policy>> make_live_policy(const PlanOptio
     auto options = replay::make_planner_options(made);
     if (!options) return tl::make_unexpected(options.error());
     options->guesses_engines = plan.engines != EngineHost::kLocal;
-    return replay::make_penstock(*std::move(options), trial_options(run), 1.0);
+    return replay::make_penstock(*std::move(options), trial_options(run));
   }
   if (auto checked = check_deployable(plan.policy); !checked) return tl::make_unexpected(checked.error());
   if (decision::name_without_settings(plan.policy) == configuration::kPenstock)

@@ -13,6 +13,7 @@
 #include "cli/scaled_objects.h"
 #include "options/reference.h"
 #include "planner/policy.h"
+#include "replay/capacities.h"
 #include "replay/deployments.h"
 #include "replay/runs.h"
 #include "replay/setup.h"
@@ -121,6 +122,8 @@ int run(ReplayRequest request) {
   report.info = std::move(setup->info);
   report.info.command = std::move(request.command);
   report.info.notes.insert(report.info.notes.end(), runs->notes.begin(), runs->notes.end());
+  for (std::size_t i = 0; i < runs->capacities.size(); ++i)
+    report.info.pools[i].capacity = replay::figures_of(runs->capacities[i]);
   report.results = std::move(runs->results);
   report.frontier = std::move(runs->frontier);
   report.fixed = std::move(runs->fixed);

@@ -34,8 +34,12 @@ const std::string kLineName = "observation";
 
 using Keys = std::span<const std::string_view>;
 constexpr std::string_view kLineKeys[] = {"at_s", "pools", "requests"};
-constexpr std::string_view kPoolKeys[] = {"pool",     "ready",   "starting",    "draining",     "target",
-                                          "replicas", "waiting", "last_minute", "failed_total", "actions_failed_total"};
+constexpr std::string_view kPoolKeys[] = {"pool",    "ready",       "starting",      "draining",
+                                          "asleep",  "target",      "asleep_target", "replicas",
+                                          "waiting", "last_minute", "failed_total",  "actions_failed_total"};
+// In the order of their values.
+constexpr ReplicaState kStatedStates[] = {ReplicaState::kStarting, ReplicaState::kReady, ReplicaState::kDraining,
+                                          ReplicaState::kAsleep};
 constexpr std::string_view kReplicaKeys[] = {"id",
                                              "state",
                                              "since_s",
@@ -163,12 +167,12 @@ core::Result<ObservedReplica> read_replica(const Json& object, const std::string
   if (fields.has("state")) {
     const std::string state = fields.text("state", kLineTextMost);
     bool known = false;
-    for (const ReplicaState each : {ReplicaState::kStarting, ReplicaState::kReady, ReplicaState::kDraining})
+    for (const ReplicaState each : kStatedStates)
       if (state == to_string(each)) {
         replica.state = each;
         known = true;
       }
-    if (!known) fields.fail("state", "must be one of starting, ready, draining, is " + options::quote(state));
+    if (!known) fields.fail("state", "must be one of starting, ready, draining, asleep, is " + options::quote(state));
   }
   if (fields.has("since_s")) replica.since = fields.past("since_s", now);
   replica.sample = read_sample(fields, now);
@@ -219,7 +223,7 @@ core::Result<void> read_replicas(LineFields& fields, ObservedPool& pool, core::I
   const Json* const list = fields.list("replicas", kObservedReplicasMax);
   if (list == nullptr) return {};
   std::set<std::string> ids;
-  std::uint32_t counts[] = {0, 0, 0};
+  std::uint32_t counts[std::size(kStatedStates)]{};
   for (const Json& each : *list) {
     const std::string path = fields.path_of(fmt::format("replicas[{}]", pool.replicas.size()));
     auto replica = read_replica(each, path, now);
@@ -231,7 +235,7 @@ core::Result<void> read_replicas(LineFields& fields, ObservedPool& pool, core::I
     pool.replicas.push_back(*std::move(replica));
   }
   const std::pair<const char*, std::uint32_t*> given[] = {
-      {"starting", &pool.starting}, {"ready", &pool.ready}, {"draining", &pool.draining}};
+      {"starting", &pool.starting}, {"ready", &pool.ready}, {"draining", &pool.draining}, {"asleep", &pool.asleep}};
   for (std::size_t i = 0; i < std::size(given); ++i) {
     if (fields.has(given[i].first) && *given[i].second != counts[i])
       fields.fail(given[i].first,
@@ -251,7 +255,9 @@ core::Result<ObservedPool> read_pool(const Json& object, const std::string& path
     pool.ready = static_cast<std::uint32_t>(fields.integer("ready", 0, kMost));
   pool.starting = fields.small("starting", kMost);
   pool.draining = fields.small("draining", kMost);
+  pool.asleep = fields.small("asleep", kMost);
   if (fields.has("target")) pool.target = fields.small("target", kMost);
+  if (fields.has("asleep_target")) pool.asleep_target = fields.small("asleep_target", kMost);
   pool.waiting = fields.small("waiting", kWaitingMost);
   pool.failed_total = fields.count("failed_total", kCounterMost);
   pool.actions_failed_total = fields.count("actions_failed_total", kCounterMost);

@@ -23,8 +23,8 @@ struct ObservedReplica {
 
 struct ObservedPool {
   std::string name;  // Empty if the line does not give it.
-  std::uint32_t starting = 0, ready = 0, draining = 0;
-  std::optional<std::uint32_t> target;
+  std::uint32_t starting = 0, ready = 0, draining = 0, asleep = 0;
+  std::optional<std::uint32_t> target, asleep_target;
   std::vector<ObservedReplica> replicas;  // Of the counts above; empty if only the counts are known.
   std::uint32_t waiting = 0;
   std::optional<signals::TrafficWindow> last_minute;

@@ -104,6 +104,11 @@ core::Result<void> DecisionStream::check(const ObservationLine& line) const {
       return core::invalid_input(where + "pool", "is not the name of a configured pool");
     if (!pool.name.empty() && std::count_if(line.pools.begin(), line.pools.end(), is_named) > 1)
       return core::invalid_input(where + "pool", "is in the list twice");
+    const auto configured = pool.name.empty() ? options_.pools.begin()
+                                              : std::find_if(options_.pools.begin(), options_.pools.end(), is_named);
+    if (!configured->can_sleep() && (pool.asleep > 0 || pool.asleep_target.value_or(0) > 0))
+      return core::invalid_input(where + "asleep", "is above 0 in a pool whose replicas do not sleep",
+                                 "set wake_time of the pool (--wake-time)");
     if (!line.requests && !pool.last_minute)
       return core::invalid_input(kObservation + "requests", "is missing",
                                  "give an empty list if there were none, or last_minute for each pool");
@@ -193,12 +198,14 @@ const ObservedPool& DecisionStream::pool_of(const ObservationLine& line, std::si
   return found == line.pools.end() ? line.pools.front() : *found;
 }
 
-// Replicas of which only the number is known: the oldest that starts becomes ready, the newest that is ready drains.
+// Replicas of which only the number is known: the oldest that is asleep wakes up, the oldest that starts becomes ready,
+// the newest that is ready drains, and the oldest that drains falls asleep.
 void DecisionStream::count_replicas(PoolState& state, const signals::PoolObservation& pool, core::Instant now) {
-  std::vector<KnownReplica> ready, draining, starting;
+  std::vector<KnownReplica> ready, draining, starting, asleep;
   for (const KnownReplica& each : state.counted)
     (each.state == ReplicaState::kReady      ? ready
      : each.state == ReplicaState::kDraining ? draining
+     : each.state == ReplicaState::kAsleep   ? asleep
                                              : starting)
         .push_back(each);
   const auto fresh = [&] { return KnownReplica{next_replica_++, ReplicaState::kStarting, now}; };
@@ -209,22 +216,27 @@ void DecisionStream::count_replicas(PoolState& state, const signals::PoolObserva
     }
     list.resize(size);
   };
-  while (ready.size() < pool.ready && !starting.empty()) {
-    ready.push_back({starting.front().number, ReplicaState::kReady, now});
-    starting.erase(starting.begin());
-  }
+  const auto move_first = [&](std::vector<KnownReplica>& from, std::vector<KnownReplica>& to, ReplicaState become) {
+    to.push_back({from.front().number, become, now});
+    from.erase(from.begin());
+  };
+  while (asleep.size() > pool.asleep) move_first(asleep, starting, ReplicaState::kStarting);
+  while (ready.size() < pool.ready && !starting.empty()) move_first(starting, ready, ReplicaState::kReady);
   while (ready.size() > pool.ready) {
     draining.push_back({ready.back().number, ReplicaState::kDraining, now});
     ready.pop_back();
   }
+  while (asleep.size() < pool.asleep && draining.size() > pool.draining)
+    move_first(draining, asleep, ReplicaState::kAsleep);
   if (draining.size() > pool.draining)
     draining.erase(draining.begin(), draining.end() - static_cast<std::ptrdiff_t>(pool.draining));
   resize(ready, pool.ready, ReplicaState::kReady);
   resize(draining, pool.draining, ReplicaState::kDraining);
   resize(starting, pool.starting, ReplicaState::kStarting);
+  resize(asleep, pool.asleep, ReplicaState::kAsleep);
   state.counted = std::move(ready);
-  state.counted.insert(state.counted.end(), draining.begin(), draining.end());
-  state.counted.insert(state.counted.end(), starting.begin(), starting.end());
+  for (const auto* more : {&draining, &starting, &asleep})
+    state.counted.insert(state.counted.end(), more->begin(), more->end());
 }
 
 void DecisionStream::fill_replicas(const ObservedPool& from, PoolState& state, signals::PoolObservation& pool,
@@ -258,8 +270,13 @@ signals::Observation DecisionStream::observe(const ObservationLine& line) {
     pool.starting = from.starting;
     pool.ready = from.ready;
     pool.draining = from.draining;
-    if (!pools_[i].target) pools_[i].target = from.starting + from.ready;
+    pool.asleep = from.asleep;
+    if (!pools_[i].target) {
+      pools_[i].target = from.starting + from.ready;
+      pools_[i].asleep_target = from.asleep;
+    }
     pool.target_replicas = from.target.value_or(*pools_[i].target);
+    pool.asleep_target = from.asleep_target.value_or(*pools_[i].asleep_target);
     pool.unrouted_requests = from.waiting;
     fill_replicas(from, pools_[i], pool, line.at);
   }
@@ -295,7 +312,10 @@ std::vector<decision::DecisionRecord> DecisionStream::decide(signals::Observatio
     seen.recent = traffic_.recent(is_young ? core::kStart : seen.now - policy_->memory());
   }
   decided_ = loop_.tick(seen, [](std::size_t, std::uint32_t) { return true; }).records;
-  for (std::size_t i = 0; i < decided_.size(); ++i) pools_[i].target = decided_[i].target;
+  for (std::size_t i = 0; i < decided_.size(); ++i) {
+    pools_[i].target = decided_[i].target;
+    pools_[i].asleep_target = decided_[i].asleep;
+  }
   return decided_;
 }
 

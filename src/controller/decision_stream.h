@@ -57,9 +57,9 @@ class DecisionStream {
     core::Instant since;
   };
   struct PoolState {
-    std::optional<std::uint32_t> target;         // As decided last.
-    std::map<std::string, KnownReplica> listed;  // By id.
-    std::vector<KnownReplica> counted;           // In the order ready, draining, starting, if only counts are known.
+    std::optional<std::uint32_t> target, asleep_target;  // As decided last.
+    std::map<std::string, KnownReplica> listed;          // By id.
+    std::vector<KnownReplica> counted;  // In the order ready, draining, starting, asleep, if only counts are known.
   };
   struct KnownRequest {
     std::uint64_t number = 0;

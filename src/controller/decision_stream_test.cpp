@@ -25,8 +25,10 @@ class Recorder final : public decision::Policy {
     recent.assign(seen.recent.begin(), seen.recent.end());
     ++calls;
     decision::Decision made;
-    for (const signals::PoolObservation& pool : seen.pools)
+    for (const signals::PoolObservation& pool : seen.pools) {
       made.pools.push_back({pool.target_replicas, propose.value_or(pool.target_replicas), decision::Reason::kFixed});
+      made.pools.back().asleep = leave_asleep;
+    }
     return made;
   }
 
@@ -34,6 +36,7 @@ class Recorder final : public decision::Policy {
   std::vector<signals::RecentRequest> recent;
   int calls = 0;
   std::optional<std::uint32_t> propose;
+  std::uint32_t leave_asleep = 0;
 };
 
 DecisionStreamOptions options(std::size_t pools = 1) {
@@ -48,8 +51,16 @@ DecisionStreamOptions options(std::size_t pools = 1) {
   return made;
 }
 
+DecisionStreamOptions with_sleep() {
+  DecisionStreamOptions made = options();
+  made.pools[0].start_up = 120s;
+  made.pools[0].wake_time = 8s;
+  return made;
+}
+
 struct World {
-  explicit World(std::size_t pools = 1) : stream(policy, options(pools)) {}
+  explicit World(std::size_t pools = 1) : World(options(pools)) {}
+  explicit World(DecisionStreamOptions of) : stream(policy, std::move(of)) {}
 
   DecisionStream::Answer take(double at_s, const std::string& pool = R"("ready": 2)",
                               const std::string& requests = "[]") {
@@ -257,6 +268,48 @@ TEST(DecisionStream, UnknownPoolsAndTooManyBlocksAreErrors) {
   World two{2};
   EXPECT_NE(two.take(5).text.find("must have the 2 configured, has 1"), std::string::npos);
   EXPECT_EQ(world.policy.calls + two.policy.calls, 0);
+}
+
+// ---- replicas asleep ----
+
+TEST(DecisionStream, AReplicaThatDrainsFallsAsleepAndWakesUpAsTheSame) {
+  World world{with_sleep()};
+  static_cast<void>(world.take(5, R"("ready": 2)"));
+  const std::uint32_t second = world.policy.last.pools[0].replicas[1].replica;
+  static_cast<void>(world.take(10, R"("ready": 1, "draining": 1)"));
+  static_cast<void>(world.take(15, R"("ready": 1, "asleep": 1)"));
+  EXPECT_EQ(world.policy.last.pools[0].asleep, 1U);
+  ASSERT_EQ(world.policy.last.pools[0].replicas.size(), 2U);
+  EXPECT_EQ(world.policy.last.pools[0].replicas[1].state, signals::ReplicaState::kAsleep);
+  EXPECT_EQ(world.policy.last.pools[0].replicas[1].replica, second);
+  static_cast<void>(world.take(20, R"("ready": 1, "starting": 1)"));
+  EXPECT_EQ(world.policy.last.pools[0].replicas[1].state, signals::ReplicaState::kStarting);
+  EXPECT_EQ(world.policy.last.pools[0].replicas[1].replica, second);
+  static_cast<void>(world.take(25, R"("replicas": [{"id": "a"}, {"id": "b", "state": "asleep"}])"));
+  EXPECT_EQ(world.policy.last.pools[0].asleep, 1U);
+}
+
+TEST(DecisionStream, TheAsleepTargetIsThatOfTheLastDecision) {
+  World world{with_sleep()};
+  world.policy.leave_asleep = 2;
+  EXPECT_EQ(world.record(world.take(5, R"("ready": 2, "asleep": 1)")).asleep, 2U);
+  EXPECT_EQ(world.policy.last.pools[0].asleep_target, 1U) << "before a decision, what is asleep";
+  static_cast<void>(world.take(10, R"("ready": 2, "asleep": 1)"));
+  EXPECT_EQ(world.policy.last.pools[0].asleep_target, 2U);
+  static_cast<void>(world.take(15, R"("ready": 2, "asleep": 1, "asleep_target": 0)"));
+  EXPECT_EQ(world.policy.last.pools[0].asleep_target, 0U);
+}
+
+TEST(DecisionStream, APoolWithoutAWakeTimeHasNoReplicasAsleep) {
+  World world;
+  for (const char* pool : {R"("ready": 1, "asleep": 1)", R"("ready": 1, "asleep_target": 1)",
+                           R"("replicas": [{"id": "a", "state": "asleep"}])"}) {
+    const auto answer = world.take(5, pool);
+    EXPECT_TRUE(answer.is_error);
+    EXPECT_NE(answer.text.find("observation: pools[0].asleep: is above 0 in a pool whose replicas do not sleep"),
+              std::string::npos)
+        << answer.text;
+  }
 }
 
 }  // namespace

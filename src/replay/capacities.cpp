@@ -102,6 +102,17 @@ class PolicyForEachPool final : public Policy {
 
 }  // namespace
 
+std::vector<std::pair<std::string, double>> figures_of(const planner::ReplicaCapacity& capacity) {
+  configuration::KnownCapacity known;
+  known.requests_per_s = capacity.requests_per_s;
+  known.input_tokens_per_s = capacity.input_tokens_per_s;
+  known.output_tokens_per_s = capacity.output_tokens_per_s;
+  known.concurrency = capacity.concurrency;
+  std::vector<std::pair<std::string, double>> figures;
+  for (const KnownFigure& figure : figures_of(known)) figures.emplace_back(figure.name, *figure.value);
+  return figures;
+}
+
 double idle_prompt_tokens_per_s(const simulation::PoolSpec& pool) {
   constexpr std::uint64_t kPrompt = 8192;
   core::Duration time{};

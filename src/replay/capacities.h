@@ -4,6 +4,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/result.h"
@@ -25,6 +26,9 @@ struct PoolCapacity {
 // needs. Figures that it does not need stay at 1 where they are not known.
 [[nodiscard]] core::Result<PoolCapacity> known_capacity(const configuration::KnownCapacity& known,
                                                         std::string_view policy);
+
+// The figures by the names of the configuration.
+[[nodiscard]] std::vector<std::pair<std::string, double>> figures_of(const planner::ReplicaCapacity& capacity);
 
 // Returns what llm-d's calibration measures: the speed of one prompt of 8,192 tokens on an idle engine, which has a
 // step-time model.

@@ -166,8 +166,11 @@ core::Result<report::DeploymentsReport> run_deployments(const DeploymentsSetup& 
     made.version = info.version;
     auto found = find_capacities(setup.deployments[i], show);
     if (!found) return tl::make_unexpected(found.error());
-    for (const PoolCapacity& capacity : *found)
-      if (!capacity.note.empty()) info.notes.push_back(capacity.note);
+    for (std::size_t pool = 0; pool < found->size(); ++pool) {
+      if ((*found)[pool].note.empty()) continue;
+      info.notes.push_back((*found)[pool].note);
+      info.pools[pool].capacity = figures_of((*found)[pool].capacity);
+    }
     capacities.push_back(*std::move(found));
   }
   const std::vector<std::string>& policies = setup.configuration.policies;

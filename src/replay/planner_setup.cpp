@@ -42,6 +42,7 @@ planner::PoolProfile profile_of(const simulation::PoolSpec& pool, const simulati
   planner::PoolProfile profile;
   profile.is_default = pool.step_time_model == simulation::PoolSpec{}.step_time_model;
   profile.step_time = engine::slowed(pool.step_time, trials.step_time_factor);
+  profile.ranges = capacity::ranges_of(*pool.step_time, pool.role);
   profile.limits.max_sequences = pool.engine.max_sequences;
   profile.limits.max_batched_tokens = static_cast<double>(pool.engine.max_batched_tokens);
   profile.limits.kv_tokens = static_cast<double>(pool.engine.kv_blocks) * pool.engine.block_tokens;
@@ -62,13 +63,12 @@ core::Result<planner::PlannerOptions> make_planner_options(const configuration::
 }
 
 std::unique_ptr<decision::Policy> make_penstock(planner::PlannerOptions planner, const simulation::RunOptions& options,
-                                                double uncertainty, const simulation::TrialOptions& trials) {
+                                                const simulation::TrialOptions& trials) {
   planner.profiles.clear();
   for (const simulation::PoolSpec& pool : options.pools) {
     planner.profiles.push_back(profile_of(pool, trials));
     planner.profiles.back().is_default &= planner.guesses_engines;
   }
-  planner.uncertainty *= uncertainty;
   const signals::SloPolicy slo{options.slo, options.slo_goal, options.slo_segments};
   return planner::make_penstock_planner(simulation::make_trials(options, trials), slo, planner);
 }

@@ -17,10 +17,9 @@ namespace penstock::replay {
 [[nodiscard]] core::Result<planner::PlannerOptions> make_planner_options(
     const configuration::Configuration& configuration);
 
-// The policy simulates fleets with `options`. `planner` comes from make_planner_options(). `uncertainty`, ≥ 1,
-// multiplies the likely loads; it is larger if the traffic exceeds the range of a pool's profile.
+// The policy simulates fleets with `options`. `planner` comes from make_planner_options().
 [[nodiscard]] std::unique_ptr<decision::Policy> make_penstock(planner::PlannerOptions planner,
-                                                              const simulation::RunOptions& options, double uncertainty,
+                                                              const simulation::RunOptions& options,
                                                               const simulation::TrialOptions& trials = {});
 
 }  // namespace penstock::replay

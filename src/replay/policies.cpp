@@ -50,7 +50,7 @@ core::Result<std::unique_ptr<decision::Policy>> make_policy(const ReplaySetup& s
       return std::move(made.policy);
     });
   if (is_schedule(name)) return planner::make_schedule(setup.schedules.at(std::string{name}));
-  if (is_penstock(name)) return make_penstock(setup.planner, options, setup.uncertainty);
+  if (is_penstock(name)) return make_penstock(setup.planner, options);
   return make_policy_with(capacities, name, setup.options);
 }
 

@@ -70,16 +70,9 @@ core::Result<std::map<std::string, std::vector<planner::PoolSteps>>> read_schedu
 
 // Compares the traffic with the range of the pool's profile, as far as replicas of its role use it.
 capacity::ProfileCoverage coverage_of(const simulation::PoolSpec& pool, const workload::Workload& workload) {
-  const auto* table = dynamic_cast<const engine::Table*>(pool.step_time.get());
-  if (table == nullptr) return {};
-  constexpr capacity::TokenRange kAny{0.0, std::numeric_limits<double>::infinity()};
-  capacity::ProfileRanges ranges = capacity::ranges_of(table->profile());
-  if (pool.role == signals::Role::kDecode) ranges.prompt = kAny;
-  if (pool.role == signals::Role::kPrefill) {
-    ranges.context = kAny;
-    ranges.kv_tokens_max = kAny.high;
-  }
-  capacity::ProfileRangeCheck check{ranges, static_cast<double>(pool.engine.block_tokens) * pool.engine.kv_blocks};
+  const auto ranges = capacity::ranges_of(*pool.step_time, pool.role);
+  if (!ranges) return {};
+  capacity::ProfileRangeCheck check{*ranges, static_cast<double>(pool.engine.block_tokens) * pool.engine.kv_blocks};
   for (const workload::Request& request : workload.requests) check.add(request.input_tokens, request.output_tokens);
   return check.coverage();
 }
@@ -154,17 +147,15 @@ core::Result<ReplaySetup> prepare_replay(configuration::Configuration configurat
         fmt::format("the last one arrives at {}", report::format_seconds(core::to_seconds(workload->span()))));
   options->judged_from = core::kStart + configuration.score_from;
   report::RunInfo info = info_of(configuration.traces, *options, *workload, skipped);
-  double uncertainty = 1.0;
   for (const simulation::PoolSpec& pool : options->pools) {
     const capacity::ProfileCoverage coverage = coverage_of(pool, *workload);
-    uncertainty = std::max(uncertainty, coverage.widening);
     const std::string several = options->pools.size() > 1 ? pool.name + " pool: " : "";
     if (const std::string assumed = kv_assumptions(pool); !assumed.empty()) info.notes.push_back(several + assumed);
     for (const std::string& warning : coverage.warnings)
       info.notes.push_back(fmt::format("profile of the {} pool: {}", pool.name, warning));
   }
-  return ReplaySetup{std::move(configuration), *std::move(workload),  *std::move(options), std::move(info),
-                     *std::move(planner),      *std::move(schedules), uncertainty};
+  return ReplaySetup{std::move(configuration), *std::move(workload), *std::move(options),
+                     std::move(info),          *std::move(planner),  *std::move(schedules)};
 }
 
 }  // namespace penstock::replay

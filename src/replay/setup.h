@@ -22,7 +22,6 @@ struct ReplaySetup {
   report::RunInfo info;                                                // The caller sets its command.
   planner::PlannerOptions planner{};                                   // Options of Penstock's own policy.
   std::map<std::string, std::vector<planner::PoolSteps>> schedules{};  // By policy: `schedule:FILE`.
-  double uncertainty = 1.0;  // ≥ 1; larger if the traffic exceeds the range of a pool's profile.
 };
 
 // Reads the traces and profiles. Errors: traces, step-time models, and contradictions between them.

@@ -341,6 +341,7 @@ Json run_options(const RunInfo& info) {
                      {"gpus_per_replica", pool.gpus_per_replica},
                      {"price_per_gpu_hour", json_number(pool.price_per_gpu_hour)},
                      {"start_up_s", core::to_seconds(pool.start_up)}});
+    for (const auto& [name, value] : pool.capacity) pools.back()["capacity"][name] = json_number(value);
     if (pool.switch_time > core::Duration{}) pools.back()["switch_time_s"] = core::to_seconds(pool.switch_time);
     if (pool.wake_time > core::Duration{})
       pools.back().update({{"wake_time_s", core::to_seconds(pool.wake_time)},

@@ -84,6 +84,14 @@ TEST(Json, HasTheOptionsToRepeatTheRun) {
   EXPECT_EQ(json["options"]["command"], testing::sample_report(1).info.command);
 }
 
+TEST(Json, HasTheCapacityOfAReplicaOnlyIfAPolicyNeededIt) {
+  Report report = testing::sample_report(3);
+  EXPECT_FALSE(parsed(report)["options"]["pools"][0].contains("capacity"));
+  report.info.pools[0].capacity = {{"requests_per_s", 2.5}, {"concurrency", 12.0}};
+  const Json capacity = parsed(report)["options"]["pools"][0]["capacity"];
+  EXPECT_EQ(capacity, Json::parse(R"({"requests_per_s": 2.5, "concurrency": 12.0})"));
+}
+
 TEST(Json, ListsTargetsOnlyIfThereAreSeveral) {
   Report report = testing::targeted_report();
   const Json targets = parsed(report)["results"][0]["targets"];

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/time.h"
@@ -15,6 +16,8 @@ namespace penstock::report {
 
 struct PoolInfo : signals::Pool {
   std::uint32_t replicas = 1;  // At the start.
+  // What one replica carries within the SLO, by the names of `--capacity`; empty if no policy needed it.
+  std::vector<std::pair<std::string, double>> capacity{};
 };
 
 // The input of a replay. Names of files and tenants may have any bytes, and every renderer escapes them for its medium.

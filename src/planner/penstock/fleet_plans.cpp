@@ -98,6 +98,7 @@ void FleetPlans::learn(const signals::Observation& observation, const signals::O
   const LoopPlan* plan = load_plan();
   load_outlook_->observe(spread, plan != nullptr ? plan->used : core::Duration{}, uncertainty(), options_.phase, burn_);
   if (signals::entry_traffic(observation).last_minute.arrivals > 0 || has_work(observation)) busy_at_ = observation.now;
+  for (ReplicaSpeed& speed : speeds_) speed.observe_lengths(observation.recent, observation.now);
   bool changed = false;
   for (std::size_t i = 0; i < std::min(speeds_.size(), observation.pools.size()); ++i)
     changed = speeds_[i].observe(observation.pools[i], observation.now) || changed;
@@ -138,9 +139,13 @@ double FleetPlans::best() const {
 }
 
 double FleetPlans::uncertainty() const {
-  const bool guesses =
-      std::any_of(speeds_.begin(), speeds_.end(), [](const ReplicaSpeed& speed) { return speed.is_uncalibrated(); });
-  return options_.uncertainty * (guesses ? kGuessedEngine : 1.0);
+  double outside = 0.0;
+  bool guesses = false;
+  for (const ReplicaSpeed& speed : speeds_) {
+    outside = std::max(outside, speed.outside_profile());
+    guesses = guesses || speed.is_uncalibrated();
+  }
+  return (1.0 + outside) * (guesses ? kGuessedEngine : 1.0);
 }
 
 void FleetPlans::correct_trials() {

@@ -30,7 +30,6 @@ struct PlannerOptions {
   core::Duration interval = std::chrono::seconds{5};  // Length of a tick.
   // Instead of the one that the backtest chooses. An allowance of 1 plans for the traffic as it is.
   std::optional<Controller> controller;
-  double uncertainty = 1.0;   // At least 1: factor of possible futures that what is unknown adds.
   double utilisation = 0.75;  // Target utilisation of the token formula.
   BurnRateOptions burn_rate;
   TrafficOutlookOptions outlook;

@@ -165,13 +165,26 @@ double ReplicaSpeed::replicas_lacking(const signals::PoolObservation& pool) cons
   return lacking;
 }
 
+void ReplicaSpeed::observe_lengths(std::span<const signals::RecentRequest> recent, core::Instant now) {
+  if (!profile_.ranges) return;
+  if (compared_at_ && now >= *compared_at_ && now < *compared_at_ + core::kMinute) return;
+  compared_at_ = now;
+  std::uint64_t ended = 0, outside = 0;
+  for (const signals::RecentRequest& request : recent) {
+    if (request.output_tokens == 0) continue;
+    ++ended;
+    outside += capacity::is_outside(*profile_.ranges, request.input_tokens, request.output_tokens) ? 1 : 0;
+  }
+  outside_profile_ = ended > 0 ? static_cast<double>(outside) / static_cast<double>(ended) : 0.0;
+}
+
 std::optional<capacity::ReplicaEstimate> ReplicaSpeed::estimate(const signals::PoolObservation& pool,
                                                                 const signals::SloTarget& slo) const {
   const auto shape = shape_of(pool);
   if (!shape) return std::nullopt;
   capacity::CapacityOptions options;
   options.role = pool.role;
-  options.factor = applied_.step_time * profile_.widening;
+  options.factor = applied_.step_time * (1.0 + outside_profile_);
   return capacity::token_capacity(*profile_.step_time, {shape->prompt, shape->answer, cached_share(pool)}, limits(),
                                   slo, options);
 }

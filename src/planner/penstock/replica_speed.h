@@ -3,8 +3,10 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 
 #include "capacity/concurrency_limit.h"
+#include "capacity/profile_range.h"
 #include "capacity/step_time_correction.h"
 #include "capacity/token_formula.h"
 #include "core/state_archive.h"
@@ -17,8 +19,7 @@ namespace penstock::planner {
 struct PoolProfile {
   std::shared_ptr<const engine::StepTimeModel> step_time;  // Null if only learned data is available.
   capacity::EngineLimits limits;
-  // Factor of uncertainty, at least 1: 1 plus the share of traffic outside the profile's ranges.
-  double widening = 1.0;
+  std::optional<capacity::ProfileRanges> ranges{};  // Of a measured profile.
   bool is_default = false;  // The engines were not described: the profile is a guess until it is corrected.
 };
 
@@ -39,6 +40,10 @@ class ReplicaSpeed {
 
   // Returns true if engine() has changed.
   bool observe(const signals::PoolObservation& pool, core::Instant now);
+  // Compares the requests that have ended with the ranges of the profile, once a minute.
+  void observe_lengths(std::span<const signals::RecentRequest> recent, core::Instant now);
+  // Share of the requests whose lengths the profile does not cover.
+  [[nodiscard]] double outside_profile() const { return outside_profile_; }
 
   // Share of the engines' time that prompts take in an aggregated pool, at the batch of the moment. Empty without a
   // profile or traffic.
@@ -83,6 +88,8 @@ class ReplicaSpeed {
   capacity::StepTimeCorrection correction_;
   capacity::ConcurrencyLimit concurrency_;
   EngineCorrection applied_;
+  double outside_profile_ = 0.0;
+  std::optional<core::Instant> compared_at_;
 };
 
 }  // namespace penstock::planner

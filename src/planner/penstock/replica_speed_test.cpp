@@ -24,10 +24,9 @@ class LinearLaw final : public engine::StepTimeModel {
   [[nodiscard]] std::string description() const override { return "linear"; }
 };
 
-PoolProfile profile(double widening = 1.0) {
+PoolProfile profile() {
   PoolProfile profile;
   profile.step_time = std::make_shared<const LinearLaw>();
-  profile.widening = widening;
   return profile;
 }
 
@@ -277,10 +276,29 @@ TEST(ReplicaSpeed, TheFormulaLeavesOutPromptTokensThatTheCacheHas) {
   EXPECT_LT(result->replicas, replicas_for(200.0, carried(0.0, 1.0), 0.8));
 }
 
-TEST(ReplicaSpeed, TheFormulaDiscountsUncertainProfiles) {
-  const auto result = ReplicaSpeed{profile(1.3)}.by_formula(busy_pool(), {}, 20.0, 0.8);
+// Three of ten requests that have ended are longer than what was measured.
+TEST(ReplicaSpeed, TrafficOutsideTheProfileIsUncertain) {
+  PoolProfile measured = profile();
+  measured.ranges = capacity::ProfileRanges{{100, 1000}, {100, 2000}, 500'000};
+  std::vector<signals::RecentRequest> recent(20);
+  for (std::size_t i = 0; i < recent.size(); ++i) {
+    recent[i].input_tokens = i % 10 < 3 ? 4000 : 500;
+    recent[i].output_tokens = i < 10 ? 100 : 0;
+  }
+  ReplicaSpeed speed{measured}, formula{profile()};
+  for (ReplicaSpeed* each : {&speed, &formula}) each->observe_lengths(recent, core::kStart + core::kMinute);
+  EXPECT_DOUBLE_EQ(speed.outside_profile(), 0.3);
+  EXPECT_EQ(formula.outside_profile(), 0.0);
+  const auto result = speed.by_formula(busy_pool(), {}, 20.0, 0.8);
   EXPECT_EQ(result->replicas, replicas_for(200.0, carried(0.0, 1.3), 0.8));
   EXPECT_GT(result->replicas, replicas_for(200.0, carried(0.0, 1.0), 0.8));
+
+  speed.observe_lengths({}, core::kStart + core::kMinute + std::chrono::seconds{55});
+  EXPECT_DOUBLE_EQ(speed.outside_profile(), 0.3) << "once a minute";
+  speed.observe_lengths({}, core::kStart + 2 * core::kMinute);
+  EXPECT_EQ(speed.outside_profile(), 0.0) << "traffic that is forgotten";
+  speed.observe_lengths(recent, core::kStart);
+  EXPECT_DOUBLE_EQ(speed.outside_profile(), 0.3) << "the clock went back";
 }
 
 TEST(ReplicaSpeed, TheFormulaDependsOnThePoolsRole) {

@@ -26,6 +26,7 @@ inline void add_speed_evidence(const ReplicaSpeed& speed, const signals::PoolObs
     if (const auto share = speed.input_time_share(pool)) evidence.push_back({"input_time_share", *share, "share"});
   }
   if (const auto error = speed.correction().error()) evidence.push_back({"step_time_error", *error, "share"});
+  if (speed.outside_profile() > 0.0) evidence.push_back({"outside_profile", speed.outside_profile(), "share"});
   if (lacking > 0.0) evidence.push_back({"lost_to_slow_replicas", lacking, "replicas"});
   if (speed.is_uncalibrated()) evidence.push_back({"uncalibrated_default_engine", 1.0, "model"});
   if (const auto& sequences = speed.engine().max_sequences)
