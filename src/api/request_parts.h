@@ -15,6 +15,7 @@
 #include "api/json_text.h"
 #include "api/request.h"
 #include "api/request_fields.h"
+#include "core/digits.h"
 #include "core/result.h"
 
 namespace penstock::api {
@@ -46,8 +47,6 @@ inline constexpr std::size_t kKeptBytesMax = 4 * 1024 * 1024;  // Maximum buffer
   return core::invalid_input(std::string{where}, fmt::format("must have at most {} bytes, has {}", most, text.size()));
 }
 
-inline constexpr double kWholeMax = 9'007'199'254'740'992.0;  // 2^53: beyond it a double is not exact.
-
 template <class Number>
 [[nodiscard]] core::Result<void> read_whole_number(std::string_view token, std::string_view where, Number low,
                                                    Number high, Number& number) {
@@ -57,7 +56,7 @@ template <class Number>
   // Engines accept 100.0 and 1e2, too: JSON does not distinguish them from 100.
   double value = 0.0;
   if (std::from_chars(token.data(), end, value).ec == std::errc{} && std::trunc(value) == value &&
-      value >= static_cast<double>(low) && value <= static_cast<double>(high) && std::abs(value) <= kWholeMax) {
+      value >= static_cast<double>(low) && value <= static_cast<double>(high) && std::abs(value) <= core::kWholeMax) {
     number = static_cast<Number>(value);
     return {};
   }

@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "core/digits.h"
+
 namespace penstock::connect {
 
 using Json = nlohmann::json;
@@ -67,10 +69,9 @@ std::optional<std::int64_t> whole_number(const Json& value) {
     return static_cast<std::int64_t>(number);
   }
   if (value.is_number_integer()) return value.get<std::int64_t>();
-  constexpr double kWholeMost = 9'007'199'254'740'992.0;
   if (!value.is_number_float()) return std::nullopt;
   const double number = value.get<double>();
-  if (std::trunc(number) != number || std::abs(number) > kWholeMost) return std::nullopt;
+  if (std::trunc(number) != number || std::abs(number) > core::kWholeMax) return std::nullopt;
   return static_cast<std::int64_t>(number);
 }
 

@@ -3,6 +3,9 @@
 
 namespace penstock::core {
 
+// A double holds every whole number up to this one, 2^53.
+inline constexpr double kWholeMax = 9'007'199'254'740'992.0;
+
 [[nodiscard]] constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 // Returns the value of a digit in either case, or a negative number for other characters.

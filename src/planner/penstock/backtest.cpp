@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::array<double, 10> kAllowances{0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4};
 constexpr std::array<int, 6> kHolds{5, 10, 15, 20, 30, 60};  // Minutes.
-// Replica-minutes that a change of direction costs beside those of the fleet and a start-up time: a cold cache, a drain,
+// Replica-minutes that a change of direction costs beside those of the fleet and a start-up: a cold cache, a drain,
 // and the flapping itself (docs/decisions/0036).
 constexpr double kTurn = 15.0;
 
