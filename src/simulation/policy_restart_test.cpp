@@ -88,7 +88,7 @@ workload::Workload wave(std::uint32_t requests) {
   workload::Workload made = testing::random_workload(requests, 1.0);
   double at = 0.0;
   for (workload::Request& request : made.requests) {
-    const double rate = 8.0 + 6.0 * std::sin(at / 150.0);
+    const double rate = 10.0 + 8.0 * std::sin(at / 150.0);
     at += random.exponential(1.0 / rate);
     request.arrival = testing::at_s(at);
   }
@@ -121,7 +121,7 @@ TEST(PolicyRestart, EveryPolicyOfTheRegistryContinuesAsIfNothingHadHappened) {
       context.max_sequences = 8;
       return std::move(*planner::make_policy(name, context));
     };
-    if (make()->interval() != core::Duration::max()) expect_restarts_change_nothing(make, 6000, 11);
+    if (make()->interval() != core::Duration::max()) expect_restarts_change_nothing(make, 8000, 11);
   }
 }
 
