@@ -140,8 +140,10 @@ void Backtest::serve(Tried& tried, const LoadMinute& minute, const LoadCurve& cu
 
 void Backtest::follow(Tried& tried, std::uint32_t target) const {
   if (target == tried.target) return;
-  if (tried.shrank != (target < tried.target)) tried.replicas += kTurn + static_cast<double>(lag_);
-  tried.shrank = target < tried.target;
+  const bool shrinks = target < tried.target;
+  if (tried.moved && tried.shrank != shrinks) tried.replicas += kTurn + static_cast<double>(lag_);
+  tried.moved = true;
+  tried.shrank = shrinks;
   if (target > tried.target) {
     tried.orders.back() += target - tried.target;
     tried.target = target;

@@ -88,8 +88,10 @@ class Backtest {
     std::uint32_t target = 0, ready = 0;
     std::deque<std::uint32_t> orders{};  // Replicas that become ready in the next minutes.
     double queue = 0.0;                  // Weighted tokens.
-    bool shrank = false;                 // The last change of the target.
-    void archive(core::StateArchive& state) { state.values_of(missed, replicas, target, ready, orders, queue, shrank); }
+    bool moved = false, shrank = false;  // Whether the target has changed; the last change.
+    void archive(core::StateArchive& state) {
+      state.values_of(missed, replicas, target, ready, orders, queue, moved, shrank);
+    }
   };
   void follow(Tried& tried, std::uint32_t target) const;
   void serve(Tried& tried, const LoadMinute& minute, const LoadCurve& curve) const;

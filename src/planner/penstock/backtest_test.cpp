@@ -33,8 +33,10 @@ struct Served {
   std::uint32_t target = 0, ready = 0;
   std::deque<std::uint32_t> orders{};
   double queue = 0.0;
-  bool shrank = false;
-  void archive(core::StateArchive& state) { state.values_of(missed, replicas, target, ready, orders, queue, shrank); }
+  bool moved = false, shrank = false;
+  void archive(core::StateArchive& state) {
+    state.values_of(missed, replicas, target, ready, orders, queue, moved, shrank);
+  }
 };
 
 std::string text_of(Backtest& backtest) {
@@ -299,14 +301,14 @@ TEST(Backtest, AChangeOfDirectionCostsAStartUpAndFifteenMinutes) {
   Course course;
   course.run(1, bursts);
   std::vector<Served> before = fleets_of(course.backtest);
-  std::vector<bool> shrank(before.size(), false);
   int turns = 0;
   for (int i = 0; i < 300; ++i) {
     course.run(1, bursts);
     const std::vector<Served> now = fleets_of(course.backtest);
     for (std::size_t k = 0; k < now.size(); ++k) {
-      const bool turned = now[k].target != before[k].target && shrank[k] != (now[k].target < before[k].target);
-      if (turned) shrank[k] = !shrank[k], ++turns;
+      const bool shrinks = now[k].target < before[k].target;
+      const bool turned = now[k].target != before[k].target && before[k].moved && before[k].shrank != shrinks;
+      turns += turned ? 1 : 0;
       const double minutes_of_replicas = now[k].replicas - kKeptOfDay * before[k].replicas - before[k].target;
       ASSERT_NEAR(minutes_of_replicas, turned ? 17.0 : 0.0, 1e-6) << i << " " << k;
     }
