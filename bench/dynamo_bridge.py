@@ -31,9 +31,8 @@ PLANNERS = [("Dynamo `throughput` (its default)", "throughput", "dynamo-throughp
             ("Dynamo `load`", "load", "dynamo-load"), ("Dynamo `sla`, load loop", "sla, load loop", "dynamo-sla-load"),
             ("Dynamo `sla`, throughput loop, Kalman", "sla, throughput loop, Kalman", "dynamo-sla-throughput"),
             ("Dynamo `sla`, both loops, Kalman", "sla, both loops, Kalman", "dynamo-sla")]
-NEEDS_CAPACITY = ["hpa-rate", "hpa-concurrency", "keda-tokens", "token-velocity"]
 DECIDED = ["penstock", "penstock:goal=0.95", "llmd-slo", "llmd-queue", "llmd-queue-guard", "llmd-pool-saturation", "llmd-token-aware",
-           "llmd-saturation-v2", *NEEDS_CAPACITY]
+           "llmd-saturation-v2", "hpa-rate", "hpa-concurrency", "keda-tokens", "token-velocity"]
 STATIC = [2, 3, 4, 6, 8]
 PLANNER_RUNS = 3
 CAPTION = {"mooncake": "Mooncake conversation", "azure": "Azure 2023 code"}
@@ -69,7 +68,7 @@ def attainment(requests):
 
 
 def decided_in_dynamo(python, penstock, trace, policy, capacity=None):
-    """Attainment, GPU-hours, and the targets over time. `capacity` of one replica, by the names of --capacity."""
+    """Attainment, GPU-hours, and the targets over time. `capacity` of one replica, by the names of --capacity, for policies that need it."""
     known = ["--capacity", ",".join(f"{name}={value}" for name, value in capacity.items())] if capacity else []
     arguments = {"command": [str(penstock), "decide", "--policy", policy, *FLEET, *known], "trace": str(trace),
                  "kv_tokens": BLOCK * BLOCKS["engine"]["num_gpu_blocks"],
@@ -93,7 +92,7 @@ def static_in_dynamo(python, trace, replicas):
 
 
 def in_penstock(penstock, trace, policies, replicas=START):
-    """Attainment and GPU-hours by policy, and the capacity of one replica if a policy needs it."""
+    """Attainment and GPU-hours by policy, and the capacity of one replica, None if no policy needs it."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder, "result.json")
         subprocess.run([str(penstock), "replay", str(trace), "--policy", ",".join(policies), "--replicas", str(replicas), *FLEET,
@@ -112,8 +111,7 @@ def rows_of(python, planner_python, penstock, trace):
 def compare(python, planner_python, penstock, trace):
     here, capacity = in_penstock(penstock, trace, DECIDED + [imitation for _, _, imitation in PLANNERS])
     for policy in DECIDED:
-        known = capacity if policy in NEEDS_CAPACITY else None
-        yield f"`{policy}`", [decided_in_dynamo(python, penstock, trace, policy, known)[:2]], here[policy]
+        yield f"`{policy}`", [decided_in_dynamo(python, penstock, trace, policy, capacity)[:2]], here[policy]
     for name, target, imitation in PLANNERS:
         reports = [run_planner(planner_python, trace, target) for _ in range(PLANNER_RUNS)]
         yield name, [(attainment(report["requests"]), report["gpu_hours"]) for report in reports], here[imitation]

@@ -52,20 +52,17 @@ std::optional<ProfileRanges> ranges_of(const engine::StepTimeModel& model, signa
   return ranges;
 }
 
-bool is_outside(const ProfileRanges& ranges, std::uint32_t input_tokens, std::uint32_t output_tokens) {
-  const double prompt = input_tokens, context = prompt + output_tokens;
-  return below(ranges.prompt, prompt) || above(ranges.prompt, prompt) || below(ranges.context, context) ||
-         above(ranges.context, context);
-}
-
 ProfileRangeCheck::ProfileRangeCheck(const ProfileRanges& ranges, double kv_capacity_tokens)
     : ranges_{ranges}, kv_capacity_tokens_{kv_capacity_tokens} {}
 
 void ProfileRangeCheck::add(std::uint32_t input_tokens, std::uint32_t output_tokens) {
-  prompts_.add(input_tokens);
-  contexts_.add(static_cast<double>(input_tokens) + output_tokens);
+  const double prompt = input_tokens, context = prompt + output_tokens;
+  prompts_.add(prompt);
+  contexts_.add(context);
   ++requests_;
-  if (is_outside(ranges_, input_tokens, output_tokens)) ++outside_;
+  if (below(ranges_.prompt, prompt) || above(ranges_.prompt, prompt) || below(ranges_.context, context) ||
+      above(ranges_.context, context))
+    ++outside_;
 }
 
 ProfileCoverage ProfileRangeCheck::coverage() const {

@@ -26,8 +26,6 @@ struct ProfileRanges {
 [[nodiscard]] ProfileRanges ranges_of(const engine::EngineProfile& profile);
 // As far as replicas of the role use the model. Empty for a model that is a formula.
 [[nodiscard]] std::optional<ProfileRanges> ranges_of(const engine::StepTimeModel& model, signals::Role role);
-// Up to 5 % beyond an end of the profile count as covered.
-[[nodiscard]] bool is_outside(const ProfileRanges& ranges, std::uint32_t input_tokens, std::uint32_t output_tokens);
 
 struct ProfileCoverage {
   std::vector<std::string>
@@ -36,7 +34,7 @@ struct ProfileCoverage {
   double share_outside = 0.0;  // Share of requests, 0 to 1.
 };
 
-// Checks requests one by one with O(1) memory.
+// Checks requests one by one with O(1) memory. Values up to 5 % beyond an end of the profile count as covered.
 class ProfileRangeCheck {
  public:
   // KV capacity of a replica; 0 means unknown, and the capacity is not checked.

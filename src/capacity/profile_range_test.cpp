@@ -33,7 +33,9 @@ TEST(ProfileRanges, ARoleHasOnlyThoseThatItUses) {
   profile.decode = {{100, {{100, 4}, {9000, 6}}}, {3000, {{300, 5}, {1500, 9}}}};
   const engine::Table table{profile, "p"};
   const auto outside = [&](signals::Role role, std::uint32_t input, std::uint32_t output) {
-    return is_outside(ranges_of(table, role).value(), input, output);
+    ProfileRangeCheck check{ranges_of(table, role).value()};
+    check.add(input, output);
+    return check.coverage().share_outside > 0.0;
   };
   EXPECT_FALSE(outside(signals::Role::kAggregated, 1000, 1000));
   EXPECT_TRUE(outside(signals::Role::kAggregated, 2000, 100));

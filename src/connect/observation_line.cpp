@@ -142,7 +142,6 @@ std::optional<signals::EngineSample> read_sample(LineFields& fields, core::Insta
   return sample;
 }
 
-// A name, or a number that serves as one.
 // A whole number from 0 up to the largest of the type, also written as 2.0.
 std::optional<std::uint64_t> count_of(const Json& value) {
   if (value.is_number_unsigned()) return value.get<std::uint64_t>();
@@ -150,6 +149,7 @@ std::optional<std::uint64_t> count_of(const Json& value) {
   return number && *number >= 0 ? std::optional{static_cast<std::uint64_t>(*number)} : std::nullopt;
 }
 
+// A name, or a number that serves as one.
 std::string read_id(LineFields& fields, const Json& object) {
   const auto found = object.find("id");
   if (found != object.end())

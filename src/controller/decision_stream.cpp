@@ -100,12 +100,12 @@ core::Result<void> DecisionStream::check(const ObservationLine& line) const {
     if (pool.name.empty() && line.pools.size() > 1)
       return core::invalid_input(where + "pool", "is missing; there are several pools");
     const auto is_named = [&](const auto& each) { return each.name == pool.name; };
-    if (!pool.name.empty() && std::none_of(options_.pools.begin(), options_.pools.end(), is_named))
+    const auto configured = pool.name.empty() ? options_.pools.begin()
+                                              : std::find_if(options_.pools.begin(), options_.pools.end(), is_named);
+    if (configured == options_.pools.end())
       return core::invalid_input(where + "pool", "is not the name of a configured pool");
     if (!pool.name.empty() && std::count_if(line.pools.begin(), line.pools.end(), is_named) > 1)
       return core::invalid_input(where + "pool", "is in the list twice");
-    const auto configured = pool.name.empty() ? options_.pools.begin()
-                                              : std::find_if(options_.pools.begin(), options_.pools.end(), is_named);
     if (!configured->can_sleep() && (pool.asleep > 0 || pool.asleep_target.value_or(0) > 0))
       return core::invalid_input(where + "asleep", "is above 0 in a pool whose replicas do not sleep",
                                  "set wake_time of the pool (--wake-time)");
@@ -276,7 +276,7 @@ signals::Observation DecisionStream::observe(const ObservationLine& line) {
       pools_[i].asleep_target = from.asleep;
     }
     pool.target_replicas = from.target.value_or(*pools_[i].target);
-    pool.asleep_target = from.asleep_target.value_or(*pools_[i].asleep_target);
+    pool.asleep_target = from.asleep_target.value_or(pools_[i].asleep_target);
     pool.unrouted_requests = from.waiting;
     fill_replicas(from, pools_[i], pool, line.at);
   }

@@ -57,8 +57,9 @@ class DecisionStream {
     core::Instant since;
   };
   struct PoolState {
-    std::optional<std::uint32_t> target, asleep_target;  // As decided last.
-    std::map<std::string, KnownReplica> listed;          // By id.
+    std::optional<std::uint32_t> target;         // As decided last; before that, what the first line has.
+    std::uint32_t asleep_target = 0;             // The same; with `target` only.
+    std::map<std::string, KnownReplica> listed;  // By id.
     std::vector<KnownReplica> counted;  // In the order ready, draining, starting, asleep, if only counts are known.
   };
   struct KnownRequest {

@@ -1,4 +1,4 @@
-// Decimal and hexadecimal digits, independent of the locale.
+// Whole numbers, and decimal and hexadecimal digits, independent of the locale.
 #pragma once
 
 namespace penstock::core {

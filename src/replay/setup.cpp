@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,7 +13,6 @@
 #include "configuration/traces.h"
 #include "engine/kv_memory.h"
 #include "engine/step_time_models.h"
-#include "engine/table.h"
 #include "planner/policy.h"
 #include "replay/planner_setup.h"
 #include "replay/schedule_file.h"

@@ -169,13 +169,10 @@ void ReplicaSpeed::observe_lengths(std::span<const signals::RecentRequest> recen
   if (!profile_.ranges) return;
   if (compared_at_ && now >= *compared_at_ && now < *compared_at_ + core::kMinute) return;
   compared_at_ = now;
-  std::uint64_t ended = 0, outside = 0;
-  for (const signals::RecentRequest& request : recent) {
-    if (request.output_tokens == 0) continue;
-    ++ended;
-    outside += capacity::is_outside(*profile_.ranges, request.input_tokens, request.output_tokens) ? 1 : 0;
-  }
-  outside_profile_ = ended > 0 ? static_cast<double>(outside) / static_cast<double>(ended) : 0.0;
+  capacity::ProfileRangeCheck check{*profile_.ranges};
+  for (const signals::RecentRequest& request : recent)
+    if (request.output_tokens > 0) check.add(request.input_tokens, request.output_tokens);
+  outside_profile_ = check.coverage().share_outside;
 }
 
 std::optional<capacity::ReplicaEstimate> ReplicaSpeed::estimate(const signals::PoolObservation& pool,

@@ -102,11 +102,11 @@ class DynamoSla final : public Policy {
     double engine_rate = 0.0;  // Requests per second of one replica at the last plan.
     void archive(core::StateArchive& state) { state.values_of(model, traffic, hits, hit_ratio, floor, engine_rate); }
   };
-  [[nodiscard]] bool with_throughput() const { return loops_ != SlaLoops::kLoadOnly; }
-
   struct Estimates {
     double ttft_ms = -1.0, itl_ms = -1.0;  // The highest of all engines; negative if unknown.
   };
+
+  [[nodiscard]] bool with_throughput() const { return loops_ != SlaLoops::kLoadOnly; }
 
   void observe(core::Instant now, const signals::PoolObservation& pool, PoolState& state) const {
     for (const signals::ReplicaObservation& replica : pool.replicas)
@@ -133,14 +133,17 @@ class DynamoSla final : public Policy {
   }
 
   // Without the load loop, the pool has the replicas of the last plan. It may grow and shrink while replicas start.
-  [[nodiscard]] static PoolDecision follow_plan(const signals::PoolObservation& pool, const PoolState& state,
-                                                bool plans) {
-    PoolDecision decision = hold(pool, Reason::kWithinTolerance);
-    if (plans && state.engine_rate == 0.0) decision = hold(pool, Reason::kInsufficientData);
+  [[nodiscard]] PoolDecision follow_plan(const signals::PoolObservation& pool, const PoolState& state,
+                                         bool plans) const {
+    PoolDecision decision = hold(pool, plans ? Reason::kInsufficientData : Reason::kWithinTolerance);
     if (plans && state.engine_rate > 0.0) decision = decide_bounded(pool, state.floor, Reason::kFormula);
-    decision.evidence = {{"floor", static_cast<double>(state.floor), "replicas"}};
-    if (state.engine_rate > 0.0) decision.evidence.push_back({"requests_per_s_per_replica", state.engine_rate, "1/s"});
+    add_plan_evidence(state, decision);
     return decision;
+  }
+
+  void add_plan_evidence(const PoolState& state, PoolDecision& decision) const {
+    if (with_throughput()) decision.evidence.push_back({"floor", static_cast<double>(state.floor), "replicas"});
+    if (state.engine_rate > 0.0) decision.evidence.push_back({"requests_per_s_per_replica", state.engine_rate, "1/s"});
   }
 
   [[nodiscard]] PoolDecision decide_pool(const signals::PoolObservation& pool, const Engines& engines,
@@ -150,8 +153,7 @@ class DynamoSla final : public Policy {
     auto& evidence = decision.evidence;
     if (estimates.ttft_ms >= 0.0) evidence.push_back({"estimated_ttft", estimates.ttft_ms, "ms"});
     if (estimates.itl_ms >= 0.0) evidence.push_back({"estimated_itl", estimates.itl_ms, "ms"});
-    if (with_throughput()) evidence.push_back({"floor", static_cast<double>(state.floor), "replicas"});
-    if (state.engine_rate > 0.0) evidence.push_back({"requests_per_s_per_replica", state.engine_rate, "1/s"});
+    add_plan_evidence(state, decision);
     evidence.push_back({"reporting", static_cast<double>(engines.loads.size()), "replicas"});
     evidence.push_back({"ready", static_cast<double>(pool.ready), "replicas"});
     return decision;
