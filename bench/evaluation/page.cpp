@@ -96,7 +96,8 @@ std::string summary(const Evaluation& evaluation) {
 
 std::string cell(const Verdict& verdict) {
   if (!verdict.reached) return verdict.figure;
-  return verdict.figure + (*verdict.reached ? "" : " **✗**");
+  if (*verdict.reached) return verdict.figure;
+  return verdict.figure + " **✗**" + (verdict.beside.empty() ? "" : fmt::format(" ({})", verdict.beside));
 }
 
 std::string targets_table(const Evaluation& evaluation) {
@@ -108,8 +109,9 @@ std::string targets_table(const Evaluation& evaluation) {
   }
   std::string text = fmt::format(
       "\n## Targets\n\nPenstock has its default settings and the goal of 99 % on all traces; GPU-hours at 99 % are "
-      "interpolated over several goals.\nIt reached {} of {} targets; ✗ marks what misses its target. The names are "
-      "those of the [traces](#method).\n\n| | target | result | |\n|---|---|---|---|\n",
+      "interpolated over several goals.\nIt reached {} of {} targets; ✗ marks what misses its target, with the figure "
+      "that the oracle, the best peer or the best run has instead.\nWhere the oracle misses a target, no run on this "
+      "trace reached it. The names are those of the [traces](#method).\n\n| | target | result | |\n|---|---|---|---|\n",
       reached, judged);
   for (const Target& target : targets) {
     std::string results;

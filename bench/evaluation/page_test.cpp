@@ -37,6 +37,23 @@ TEST(Targets, AreComputedFromTheRuns) {
   EXPECT_TRUE(target_named(evaluation, "rules with their default settings that attain more for less").reached());
 }
 
+TEST(Targets, StateWhatTheOracleHasInstead) {
+  const Evaluation evaluation = sample();
+  EXPECT_EQ(target_named(evaluation, kDelivered).verdicts.at(0).beside, "best possible 99.99 %");
+  EXPECT_EQ(target_named(evaluation, kTunedHere).verdicts.at(0).beside, "oracle 0.62×");
+  EXPECT_EQ(target_named(evaluation, kOracle).verdicts.at(0).beside, "best peer tuned here 1.60×");
+  EXPECT_EQ(target_named(evaluation, "GPU-hours at 99 % ÷ fixed fleet of the first half").verdicts.at(0).beside,
+            "oracle 0.56×");
+}
+
+TEST(Targets, TheOracleIsStatedWhereATargetIsMissed) {
+  Evaluation evaluation = sample();
+  EXPECT_EQ(evaluation_markdown(evaluation, "images").find("(oracle"), std::string::npos);
+  evaluation.traces.front().penstock.runs.back().gpu_hours = 8.4;
+  EXPECT_NE(evaluation_markdown(evaluation, "images").find("sample: 1.05× `keda-tokens` **✗** (oracle 0.62×)"),
+            std::string::npos);
+}
+
 TEST(Targets, TooMuchDeliveredIsAMissToo) {
   Evaluation evaluation = sample();
   evaluation.traces[0].penstock.runs[1].attainment = 0.9981;

@@ -36,6 +36,19 @@ Verdict ratio_of(const TraceEvaluation& trace, std::optional<double> ours, std::
   return verdict;
 }
 
+// "oracle 0.95×"; empty without one of the costs.
+std::string beside(std::string_view who, const std::optional<Cost>& theirs, std::optional<double> of) {
+  if (!theirs || !of || *of <= 0.0) return {};
+  return fmt::format("{} {}{:.2f}×", who, theirs->at_most ? "≤ " : "", theirs->gpu_hours / *of);
+}
+
+// What the oracle has in place of Penstock.
+Verdict with_oracle(const TraceEvaluation& trace, Verdict verdict, std::optional<double> of,
+                    double attainment = kGoal) {
+  verdict.beside = beside("oracle", oracle_cost(trace, attainment), of);
+  return verdict;
+}
+
 std::optional<double> ours_at_goal(const TraceEvaluation& trace) {
   return hours_of(cost_of(trace.penstock.runs, kGoal));
 }
@@ -53,32 +66,40 @@ std::optional<Verdict> delivered(const TraceEvaluation& trace) {
   const Run* run = at_goal(trace, kGoal);
   if (trace.variant || run == nullptr) return std::nullopt;
   const double least = std::min(kDeliveredMin, best_possible(trace) - kBelowPossible);
-  return Verdict{trace.name, percent(run->attainment), run->attainment >= least && run->attainment <= kDeliveredMax};
+  return Verdict{trace.name, percent(run->attainment), run->attainment >= least && run->attainment <= kDeliveredMax,
+                 "best possible " + percent(best_possible(trace))};
 }
 
 std::optional<Verdict> cheaper_goal(const TraceEvaluation& trace) {
   const Run *cheap = at_goal(trace, kCheapGoal), *usual = at_goal(trace, kGoal);
   if (trace.variant || cheap == nullptr || usual == nullptr) return std::nullopt;
-  return ratio_of(trace, cheap->gpu_hours, usual->gpu_hours, kCheapGoalRatio);
+  return with_oracle(trace, ratio_of(trace, cheap->gpu_hours, usual->gpu_hours, kCheapGoalRatio),
+                     hours_of(oracle_cost(trace, kGoal)), kCheapGoal);
 }
 
 std::optional<Verdict> tuned_here(const TraceEvaluation& trace) {
   if (trace.variant) return std::nullopt;
   const auto rival = best_peer(trace, kGoal);
   if (!rival) return Verdict{trace.name, "no peer reaches it", ours_at_goal(trace).has_value()};
-  return ratio_of(trace, ours_at_goal(trace), rival->gpu_hours, trace.day_long ? kPeerRatioDays : kPeerRatioHours,
-                  "`" + rival->name + "`");
+  const double most = trace.day_long ? kPeerRatioDays : kPeerRatioHours;
+  return with_oracle(trace, ratio_of(trace, ours_at_goal(trace), rival->gpu_hours, most, "`" + rival->name + "`"),
+                     rival->gpu_hours);
 }
 
 std::optional<Verdict> against_oracle(const TraceEvaluation& trace) {
   if (trace.info.start_up != kUsualStartUp && trace.info.start_up != kFastStartUp) return std::nullopt;
   const double most = trace.info.start_up == kFastStartUp ? kOracleRatioFast : kOracleRatio;
-  return ratio_of(trace, ours_at_goal(trace), hours_of(oracle_cost(trace, kGoal)), most);
+  const std::optional<double> oracle = hours_of(oracle_cost(trace, kGoal));
+  auto verdict = ratio_of(trace, ours_at_goal(trace), oracle, most);
+  if (const auto rival = best_peer(trace, kGoal))
+    verdict.beside = beside("best peer tuned here", Cost{rival->gpu_hours}, oracle);
+  return verdict;
 }
 
 std::optional<Verdict> first_half(const TraceEvaluation& trace) {
   if (trace.variant || !trace.first_half) return std::nullopt;
-  return ratio_of(trace, ours_at_goal(trace), charged(trace, *trace.first_half), kFirstHalfRatio);
+  const double fixed = charged(trace, *trace.first_half);
+  return with_oracle(trace, ratio_of(trace, ours_at_goal(trace), fixed, kFirstHalfRatio), fixed);
 }
 
 std::optional<Verdict> dominated(const Evaluation& evaluation, const TraceEvaluation& trace) {
@@ -131,8 +152,8 @@ Target elsewhere(const Evaluation& evaluation) {
     const auto rival = best_peer_tuned_elsewhere(evaluation, trace);
     if (!rival) continue;
     ratios.push_back(charged(trace, *run) / rival->gpu_hours);
-    made.verdicts.push_back(
-        ratio_of(trace, charged(trace, *run), rival->gpu_hours, kElsewhereWorst, "`" + rival->name + "`"));
+    auto verdict = ratio_of(trace, charged(trace, *run), rival->gpu_hours, kElsewhereWorst, "`" + rival->name + "`");
+    made.verdicts.push_back(with_oracle(trace, std::move(verdict), rival->gpu_hours));
   }
   if (ratios.empty()) return made;
   const double mean = std::accumulate(ratios.begin(), ratios.end(), 0.0) / static_cast<double>(ratios.size());

@@ -13,6 +13,7 @@ struct Verdict {
   std::string trace;            // Its name; "mean" or "worst" of all.
   std::string figure;           // "0.87×"
   std::optional<bool> reached;  // Empty: the target does not apply to this trace.
+  std::string beside = {};      // The same figure of the oracle or of the best peer: "oracle 0.95×"; empty: none.
 };
 
 struct Target {
