@@ -225,6 +225,8 @@ std::optional<ReplicaEstimate> token_capacity(const engine::StepTimeModel& model
                                               const EngineLimits& limits, const signals::SloTarget& slo,
                                               const CapacityOptions& options) {
   if (!is_sane(shape, limits, slo, options)) return std::nullopt;
+  // A request of one token ends at its prefill replica.
+  if (options.role == signals::Role::kDecode && shape.output_tokens <= 1.0) return std::nullopt;
   const Replica replica{model, shape, limits, options};
   const double ttft_ms = core::to_milliseconds(slo.ttft) * options.ttft_margin;
   const double itl_ms = core::to_milliseconds(slo.itl) * options.itl_margin;

@@ -82,6 +82,15 @@ TEST(TokenCapacity, OfDecodingAloneIsWhatTheSlotsOrTheItlAllow) {
   EXPECT_NEAR(by_kv->concurrency, by_slots->concurrency, 0.01);
 }
 
+TEST(TokenCapacity, ARequestOfOneTokenNeedsNoDecodeReplica) {
+  const auto law = *engine::Linear::make({10.0, 1.0, 0.0, 0.0});
+  CapacityOptions options;
+  options.role = signals::Role::kDecode;
+  EXPECT_FALSE(token_capacity(law, {1000, 1, 0}, {}, kSlo, options).has_value());
+  options.role = signals::Role::kPrefill;
+  EXPECT_TRUE(token_capacity(law, {1000, 1, 0}, {}, kSlo, options).has_value());
+}
+
 TEST(TokenCapacity, OfPromptsAloneStaysBelowWhatOneStepComputes) {
   CapacityOptions options;
   options.role = signals::Role::kPrefill;

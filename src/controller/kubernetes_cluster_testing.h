@@ -65,7 +65,9 @@ class TestCluster final : public net::ExchangeHandler {
   std::vector<std::string> scales;  // Bodies of writes of the number of replicas.
   int scale_status = 200;           // Of the next writes.
   std::string retry_after;          // Of their refusals.
-  int mark_status = 200;            // Of the next writes of pods.
+  int read_status = 200;            // Of the next reads of the number of replicas.
+  int refused_reads = 0;
+  int mark_status = 200;  // Of the next writes of pods.
   bool annotates_before_writes = false;
   bool new_pods_are_ready = true;
   bool counts_replicas = true;    // The status of the scale has their number.
@@ -210,6 +212,10 @@ class TestCluster final : public net::ExchangeHandler {
     const connect::ApiResource& kind = scaled_.resource;
     if (path == "/apis/" + kind.group + "/" + kind.version + "/namespaces/prod/" + kind.plural + "/" + scaled_.name +
                     "/scale") {
+      if (!is_patch && read_status != 200) {
+        ++refused_reads;
+        return respond(exchange, read_status, {{"kind", "Status"}, {"reason", "Forbidden"}, {"code", read_status}});
+      }
       if (!is_patch) return respond(exchange, 200, scale_object());
       scales.emplace_back(exchange.body());
       if (annotates_before_writes) annotate();

@@ -45,6 +45,7 @@ core::Result<std::unique_ptr<KubernetesFleet>> KubernetesFleet::start(net::Loop&
     log.write(logging::Event::kActuationWarning, {{"pool", ""}, {"message", cause}});
   });
   if (!api) return tl::make_unexpected(api.error());
+  options.engines.in_namespace = options.in_namespace;
   std::unique_ptr<KubernetesFleet> fleet{new KubernetesFleet{loop, client, log, std::move(options), *std::move(api)}};
   const auto all_of = [&](const connect::ApiResource& resource) {
     connect::ReflectorOptions made;
@@ -154,7 +155,7 @@ void KubernetesFleet::read_scale(Pool& pool) {
   api_->request(call, [this, call, &pool](const connect::ApiAnswer& answer) {
     pool.is_reading = false;
     const auto scale = answer ? connect::parse_scale(call, *answer) : tl::make_unexpected(answer.error());
-    if (!scale) return take_failure(pool, scale.error(), pool.failed);
+    if (!scale) return take_failure(pool, scale.error());
     pool.failure.clear();
     take_scale(pool, *scale);
     // Before the next tick the object may have changed again.
@@ -295,8 +296,10 @@ void KubernetesFleet::set_scale(Pool& pool, const actuation::PodStep& step, cons
     --pool.writes;
     const auto scale = answer ? parse_answer(call, target, *answer) : tl::make_unexpected(answer.error());
     if (!scale && scale.error().reason == connect::ApiReason::kConflict) return take_conflict(pool);
-    if (!scale)
-      return take_failure(pool, scale.error(), step.replicas < seen.replicas ? pool.failed_shrinks : pool.failed);
+    if (!scale) {
+      ++(step.replicas < seen.replicas ? pool.failed_shrinks : pool.failed);
+      return take_failure(pool, scale.error());
+    }
     pool.failure.clear();
     pool.conflicts->written();
     if (!target.component.empty()) pool.written = scale->resource_version;
@@ -324,14 +327,14 @@ void KubernetesFleet::patch(Pool& pool, connect::ApiCall call, std::function<voi
     }
     // The pod is gone, or another one has its name. Marks concern drains only: without them a pool can grow.
     const connect::ApiReason reason = answer.error().reason;
-    if (reason != connect::ApiReason::kNotFound && reason != connect::ApiReason::kConflict)
-      take_failure(pool, answer.error(), pool.failed_shrinks);
+    if (reason == connect::ApiReason::kNotFound || reason == connect::ApiReason::kConflict) return;
+    ++pool.failed_shrinks;
+    take_failure(pool, answer.error());
   });
 }
 
 // Everything is read again before the next attempt.
-void KubernetesFleet::take_failure(Pool& pool, const connect::ApiError& error, std::uint64_t& count) {
-  ++count;
+void KubernetesFleet::take_failure(Pool& pool, const connect::ApiError& error) {
   pool.retry_at = std::max(pool.retry_at, loop_.now() + std::max(kRetry, error.retry_after.value_or(core::Duration{})));
   if (std::exchange(pool.failure, error.message()) == error.message()) return;
   reports_.report(true, pool.configured.name, error.message());

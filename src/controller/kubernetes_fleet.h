@@ -114,7 +114,7 @@ class KubernetesFleet final : public Fleet {
   void set_role(Pool& pool, const actuation::PodStep& step, const connect::PodGroup& group);
   void move(Pool& pool, const actuation::PodStep& step, const connect::PodIdentity& pod,
             const actuation::TargetSeen& seen);
-  void take_failure(Pool& pool, const connect::ApiError& error, std::uint64_t& count);
+  void take_failure(Pool& pool, const connect::ApiError& error);
   void take_conflict(Pool& pool);
 
   net::Loop& loop_;

@@ -133,6 +133,17 @@ TEST_F(KubernetesFleetTest, ARefusedWriteIsTriedAgainWhenTheServerAllowsIt) {
   ASSERT_TRUE(until([&] { return cluster.pods() == 4; }));
 }
 
+TEST_F(KubernetesFleetTest, AFailedReadIsNoFailedAction) {
+  cluster.read_status = 403;
+  fleet = *KubernetesFleet::start(loop, client, log, options);
+  fleet->set_target(0, 4);
+  ASSERT_TRUE(until([&] { return cluster.refused_reads >= 2; }));
+  EXPECT_EQ(seen().actions_failed_total, 0U) << "the policy may go on";
+  EXPECT_EQ(seen().shrinks_failed_total, 0U);
+  cluster.read_status = 200;
+  ASSERT_TRUE(until([&] { return cluster.pods() == 4; }));
+}
+
 TEST_F(KubernetesFleetTest, WithoutALeaseANumberOfAnotherPlannerIsNamedAndNotFought) {
   options.api.may_write = {};
   fleet = *KubernetesFleet::start(loop, client, log, options);

@@ -16,50 +16,6 @@ signals::ReplicaState state_of(const GatewayReplica& replica) {
                                                        : signals::ReplicaState::kStarting;
 }
 
-// The part of one of several equal workers in what their common address reports.
-class WorkerPart {
- public:
-  WorkerPart(std::uint32_t index, std::uint32_t workers) : index_(index), workers_(workers) {}
-
-  void take(signals::EngineSample& sample) const {
-    of(sample.queued_requests, sample.running_requests, sample.deferred_requests, sample.queued_prefill_tokens,
-       sample.inflight_prefill_tokens, sample.scheduled_kv_tokens, sample.queued_kv_tokens, sample.kv_used_tokens,
-       sample.kv_capacity_tokens, sample.prompt_tokens_total, sample.prefix_hit_tokens_total,
-       sample.generation_tokens_total, sample.completed_total, sample.preemptions_total, sample.evictions_total,
-       sample.iterations_total);
-    for (auto* histogram : {&sample.itl_s, &sample.prefill_s, &sample.ttft_s}) {
-      if (!*histogram) continue;
-      of((*histogram)->count);
-      (*histogram)->sum /= workers_;
-    }
-    core::IterationTotals& iterations = sample.iterations;
-    for (core::IterationSums* sums : {&iterations.prefill, &iterations.decode}) {
-      of(sums->steps, sums->decode_sequences, sums->decode_context_tokens, sums->active_kv_tokens);
-      sums->busy /= workers_;
-    }
-    of(iterations.prefill_requests, iterations.prefill_new_tokens, iterations.prefill_context_tokens);
-    iterations.prefill_new_tokens_squared /= workers_;
-    iterations.prefill_attention_pairs /= workers_;
-  }
-
- private:
-  template <class... Counts>
-  void of(Counts&... counts) const {
-    (divide(counts), ...);
-  }
-  // The parts of all workers add up to the whole, and none decreases while the whole grows.
-  template <class Count>
-  void divide(Count& count) const {
-    count = static_cast<Count>(count / workers_ + (index_ < count % workers_ ? 1 : 0));
-  }
-  template <class Count>
-  void divide(std::optional<Count>& count) const {
-    if (count) divide(*count);
-  }
-
-  std::uint32_t index_, workers_;
-};
-
 // What a worker reports of itself replaces its part.
 void take_messages(const signals::EngineSample& own, std::optional<signals::EngineSample>& sample) {
   if (!sample) {
@@ -115,6 +71,9 @@ void ObservedFleet::set_workers(Known& known, const std::vector<std::string>& na
     const auto same = std::find_if(before.begin(), before.end(), [&](const auto& each) { return each.first == name; });
     known.workers.emplace_back(name, same == before.end() ? next_++ : same->second);
   }
+  std::vector<std::uint32_t> numbers;
+  for (const auto& worker : known.workers) numbers.push_back(worker.second);
+  known.parts.set(std::move(numbers), watch_.sample_of(known.number));
 }
 
 // Dynamo's discovery names the workers, otherwise the gateway knows their number.
@@ -259,7 +218,7 @@ void ObservedFleet::add_workers(const std::string& id, const Known& known, std::
   for (std::uint32_t index = 0; index < workers; ++index) {
     const auto& [name, number] = known.workers[index];
     std::optional<signals::EngineSample> sample = whole;
-    if (sample) WorkerPart{index, workers}.take(*sample);
+    if (sample) sample = known.parts.part(index, *whole);
     const auto own = in_order ? std::next(measured.begin(), index) : measured.find(name);
     if (own != measured.end()) take_messages(own->second, sample);
     if (const auto record = records.find(name); sample && record != records.end())

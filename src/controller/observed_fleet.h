@@ -12,6 +12,7 @@
 #include "controller/dynamo_discovery.h"
 #include "controller/engine_watch.h"
 #include "controller/fleet.h"
+#include "controller/worker_parts.h"
 
 namespace penstock::controller {
 
@@ -55,6 +56,7 @@ class ObservedFleet final : public Fleet {
     std::uint32_t number = 0;
     // Names and numbers of its workers, in order; without any, the replica is one engine.
     std::vector<std::pair<std::string, std::uint32_t>> workers;
+    WorkerParts parts;            // Of its workers, in what the address reports.
     bool has_no_workers = false;  // Another front end has the workers of its fleet.
     std::size_t pool = 0;
     std::string url, phase, model;

@@ -39,7 +39,7 @@ struct SeriesPoint {
   double ttft_p50_ms = 0.0, ttft_p95_ms = 0.0;
   std::uint64_t completed = 0;  // In the interval; if 0, the ITL figures have no meaning.
   double itl_p50_ms = 0.0, itl_p95_ms = 0.0;
-  std::uint64_t arrived = 0, met_slo = 0;  // By arrival in the interval.
+  std::uint64_t arrived = 0, judged = 0, met_slo = 0;  // By arrival in the interval; judged by the SLO, within it.
 };
 
 // Requests of minutes whose rate is above twice the mean rate of the ten minutes before.

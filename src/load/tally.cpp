@@ -146,7 +146,7 @@ void Tally::record_end(const RequestRecord& record, const RequestShape& shape, s
   if (record.outcome == Outcome::kOk) {
     ++slot.ok;
     cached_tokens_ += record.cached_tokens;
-    prompt_tokens_ += shape.input_tokens;
+    prompt_tokens_ += record.prompt_tokens > 0 ? record.prompt_tokens : shape.input_tokens;
     if (const auto itl = record.itl()) slot.itl_ms.add(milliseconds(*itl));
   } else if (!record.reason.empty()) {
     const bool is_known = causes_.contains(record.reason) || causes_.size() < kCausesMax;

@@ -45,6 +45,19 @@ TEST(Tally, CountsARefusalApartFromErrors) {
   EXPECT_EQ(tally.causes().at("status 500").example, "broken");
 }
 
+TEST(Tally, CachedTokensAreAShareOfThePromptTokensOfTheServer) {
+  Tally tally{{"default"}};
+  const RequestShape shape{.input_tokens = 100, .output_tokens = 5};
+  RequestRecord counted = good(0s, 1s, 10ms, 5);
+  counted.prompt_tokens = 170;
+  counted.cached_tokens = 136;
+  tally.record_end(counted, shape, {});
+  EXPECT_EQ(tally.cached_tokens(), 136U);
+  EXPECT_EQ(tally.prompt_tokens(), 170U);
+  tally.record_end(good(0s, 1s, 10ms, 5), shape, {});
+  EXPECT_EQ(tally.prompt_tokens(), 270U) << "without a usage, the words of the prompt";
+}
+
 TEST(Tally, CountsATimeoutAsATtftOfAtLeastItsLength) {
   Tally tally{{"default"}};
   tally.record_end(good(0s, 1s, 10ms, 5), {}, {});

@@ -17,6 +17,7 @@
 #include "replay/planner_setup.h"
 #include "replay/schedule_file.h"
 #include "report/format.h"
+#include "workload/transform.h"
 
 namespace penstock::replay {
 namespace {
@@ -100,6 +101,14 @@ std::string profile_limits(const simulation::PoolSpec& pool, const engine::Engin
   return limits.empty() ? std::string{} : fmt::format("limits of a replica: {}", fmt::join(limits, "; "));
 }
 
+std::vector<std::string> batch_tenants(const simulation::RunOptions& options) {
+  std::vector<std::string> names;
+  if (!options.dispatch) return names;
+  for (const dispatch::Tenant& tenant : options.dispatch->tenants)
+    if (tenant.traffic_class == admission::Class::kBatch) names.push_back(tenant.name);
+  return names;
+}
+
 }  // namespace
 
 std::string kv_assumptions(const simulation::PoolSpec& pool) {
@@ -138,6 +147,7 @@ core::Result<ReplaySetup> prepare_replay(configuration::Configuration configurat
   for (const configuration::Trace& trace : *traces) skipped += trace.report.skipped_rows;
   auto workload = configuration::join_traces(*std::move(traces), options->pools.front().engine.block_tokens);
   if (!workload) return tl::make_unexpected(workload.error());
+  workload::mark_batch(*workload, batch_tenants(*options));
   if (configuration.score_from > workload->span())
     return core::invalid_input(
         "--score-from",

@@ -59,7 +59,8 @@ std::vector<Item> within(const std::vector<Item>& items, const Interval& interva
   return kept;
 }
 
-RunResult cut(const RunResult& whole, const Interval& interval) {
+// The GPU-hours and the cost of `whole` are those since `scored_from`.
+RunResult cut(const RunResult& whole, const Interval& interval, core::Instant scored_from) {
   RunResult part;
   part.policy = whole.policy;
   part.router = whole.router;
@@ -67,21 +68,22 @@ RunResult cut(const RunResult& whole, const Interval& interval) {
   part.decisions = within(whole.decisions, interval);
   part.holds = within(whole.holds, interval);
   part.forecasts = within(whole.forecasts, interval);
-  std::uint64_t kept = 0;
+  std::uint64_t judged = 0, kept = 0;
   for (const SeriesPoint& point : part.series) {
     part.requests += point.arrived;
     part.completed += point.completed;
+    judged += point.judged;
     kept += point.met_slo;
     part.peak_replicas = std::max(part.peak_replicas, paid_for(point));
   }
   const auto first = std::find_if(whole.series.rbegin(), whole.series.rend(),
                                   [&](const SeriesPoint& point) { return point.at <= interval.from; });
   part.replicas = first == whole.series.rend() ? whole.replicas : paid_for(*first);
-  part.slo_attainment = part.requests == 0 ? kUnknown : static_cast<double>(kept) / static_cast<double>(part.requests);
+  part.slo_attainment = judged == 0 ? kUnknown : static_cast<double>(kept) / static_cast<double>(judged);
   part.ttft_attainment = part.itl_attainment = kUnknown;
   part.duration_s = core::to_seconds(interval.to - interval.from);
   part.goodput_rps = static_cast<double>(kept) / part.duration_s;
-  const double all = replica_seconds(whole.series, {core::kStart - core::Duration{1}, core::kNever}, priced);
+  const double all = replica_seconds(whole.series, {scored_from, core::kNever}, priced);
   const double here = replica_seconds(whole.series, interval, priced);
   part.mean_replicas = replica_seconds(whole.series, interval, awake) / part.duration_s;
   part.mean_asleep = replica_seconds(whole.series, interval, asleep) / part.duration_s;
@@ -110,7 +112,7 @@ std::vector<Interval> intervals_of(const RunResult& result, core::Duration lengt
 Report cut(const RunInfo& info, const RunResult& result, const Interval& interval) {
   Report report;
   report.info = info;
-  report.results.push_back(cut(result, interval));
+  report.results.push_back(cut(result, interval, core::kStart + info.score_from));
   report.info.workload += fmt::format(" ({} to {})", format_moment(interval.from), format_moment(interval.to));
   report.info.requests = report.results.front().requests;
   report.info.duration = interval.to - interval.from;

@@ -48,6 +48,33 @@ TEST(Cut, PartsAddUpToTheWhole) {
   EXPECT_EQ(points, result.series.size());
 }
 
+TEST(Cut, GpuHoursOfAScoredRunAreThoseSinceTheBeginOfTheScores) {
+  const Report whole = testing::sample_report(120);
+  Report scored = whole;
+  scored.info.score_from = std::chrono::minutes{30};
+  auto& result = scored.results.front();
+  const Interval before{core::kStart, at_second(1800)}, after{at_second(1800), at_second(3600)};
+  const auto all = cut(whole.info, whole.results.front(), after).results.front();
+  result.gpu_hours = all.gpu_hours;
+  result.cost = all.cost;
+  const auto part = cut(scored.info, result, after).results.front();
+  EXPECT_NEAR(part.gpu_hours, all.gpu_hours, 1e-9);
+  EXPECT_NEAR(part.cost, all.cost, 1e-9);
+  EXPECT_NEAR(cut(scored.info, result, before).results.front().gpu_hours,
+              cut(whole.info, whole.results.front(), before).results.front().gpu_hours, 1e-9);
+}
+
+TEST(Cut, AttainmentIsThatOfJudgedRequests) {
+  Report whole = testing::sample_report(120);
+  for (auto& point : whole.results.front().series) {
+    point.arrived = 20;
+    point.judged = 16;
+    point.met_slo = 12;
+  }
+  const auto part = cut(whole.info, whole.results.front(), {core::kStart, at_second(1800)}).results.front();
+  EXPECT_EQ(part.slo_attainment, 0.75);
+}
+
 TEST(Cut, ReplicasAsleepBearTheirShareOfTheCost) {
   Report whole = testing::sample_report(120);
   auto& result = whole.results.front();

@@ -207,6 +207,7 @@ Json series(const std::vector<SeriesPoint>& points) {
   column("itl_p50_ms", [&](const auto& p) { return when(p.completed > 0 && p.itl_p95_ms > 0.0, p.itl_p50_ms); });
   column("itl_p95_ms", [&](const auto& p) { return when(p.completed > 0 && p.itl_p95_ms > 0.0, p.itl_p95_ms); });
   column("arrived", [](const auto& p) { return p.arrived; });
+  column("judged", [](const auto& p) { return p.judged; });
   column("met_slo", [](const auto& p) { return p.met_slo; });
   return json;
 }

@@ -60,7 +60,7 @@ inline void add_series(decision::RunResult& result, const SampleFleet& fleet, st
     point.completed = point.first_tokens;
     point.itl_p50_ms = 16.0 + 8.0 * load;
     point.itl_p95_ms = 20.0 + 16.0 * load * fleet.strain;
-    point.arrived = 16;
+    point.arrived = point.judged = 16;
     point.met_slo = static_cast<std::uint64_t>(16.0 * (1.0 - (1.0 - fleet.attainment) * 2.0 * load) + 0.5);
     result.series.push_back(point);
     if (point.target != before) {

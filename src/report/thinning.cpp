@@ -13,7 +13,7 @@ namespace {
 SeriesPoint merge(std::span<const SeriesPoint> points, core::Instant start) {
   SeriesPoint merged = points.back();
   double arrivals = 0.0, input = 0.0, output = 0.0, ttft_p50 = 0.0, itl_p50 = 0.0;
-  merged.first_tokens = merged.completed = merged.arrived = merged.met_slo = 0;
+  merged.first_tokens = merged.completed = merged.arrived = merged.judged = merged.met_slo = 0;
   merged.ttft_p95_ms = merged.itl_p95_ms = 0.0;
   core::Instant begin = start;
   for (const SeriesPoint& point : points) {
@@ -27,6 +27,7 @@ SeriesPoint merge(std::span<const SeriesPoint> points, core::Instant start) {
     merged.first_tokens += point.first_tokens;
     merged.completed += point.completed;
     merged.arrived += point.arrived;
+    merged.judged += point.judged;
     merged.met_slo += point.met_slo;
     merged.queued_requests = std::max(merged.queued_requests, point.queued_requests);
     merged.running_requests = std::max(merged.running_requests, point.running_requests);

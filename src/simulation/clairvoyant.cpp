@@ -209,7 +209,7 @@ class Search {
     for (std::size_t i = 0; i < trial.series.size(); ++i) {
       const SeriesPoint& point = trial.series[i];
       const std::size_t at = std::min(i / static_cast<std::size_t>(points_per_window_), count - 1);
-      seen.misses[at] += static_cast<double>(point.arrived - point.met_slo);
+      seen.misses[at] += static_cast<double>(point.judged - point.met_slo);
       seen.requests[at] += static_cast<double>(point.arrived);
       points[at] += 1.0;
       for (std::size_t pool = 0; pool < pools(); ++pool) seen.replicas[pool][at] += point.ready_by_pool[pool];

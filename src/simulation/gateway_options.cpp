@@ -16,9 +16,7 @@ std::uint32_t add_tenant(dispatch::DispatchOptions& options, const std::string& 
 }  // namespace
 
 admission::Class Gateway::class_of(const workload::Request& request) const {
-  if (!classes) return admission::Class::kInteractive;
-  const bool batch = request.traffic_class == workload::TrafficClass::kBatch ||
-                     options.tenants[tenants[request.tenant]].traffic_class == admission::Class::kBatch;
+  const bool batch = classes && request.traffic_class == workload::TrafficClass::kBatch;
   return batch ? admission::Class::kBatch : admission::Class::kInteractive;
 }
 

@@ -36,7 +36,6 @@ dispatch::DispatchOptions random_gateway(core::RandomStream& random) {
     if (random.below(4) == 0) tenant.reserve = admission::Reserve::kExpected;
     if (random.below(2) == 0) tenant.over_budget = dispatch::OverBudget::kQueue;
     if (random.below(3) == 0) tenant.concurrent = static_cast<std::uint32_t>(1 + random.below(20));
-    if (random.below(3) == 0) tenant.traffic_class = admission::Class::kBatch;
     if (random.below(3) == 0)
       tenant.overload = static_cast<admission::OverloadAction>(random.below(admission::kOverloadActions));
   }

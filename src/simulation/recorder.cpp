@@ -77,7 +77,7 @@ void Recorder::first_token(std::uint32_t request, core::Instant at, std::uint32_
   Record& record = records_[request];
   record.ttft_ms = static_cast<float>(core::to_milliseconds(at - workload_.requests[request].arrival));
   record.cache_hit = cached_tokens > 0;
-  if (keeps_points_) point_ttft_ms_.add(static_cast<double>(record.ttft_ms));
+  if (keeps_points_ && workload_.requests[request].streamed) point_ttft_ms_.add(static_cast<double>(record.ttft_ms));
 }
 
 void Recorder::completed(std::uint32_t request, core::Instant at, std::uint32_t output_tokens) {
@@ -89,7 +89,7 @@ void Recorder::completed(std::uint32_t request, core::Instant at, std::uint32_t 
   if (output_tokens > 1) {
     record.itl_ms =
         static_cast<float>(std::max(0.0, e2e_ms - static_cast<double>(record.ttft_ms)) / (output_tokens - 1));
-    if (keeps_points_) point_itl_ms_.add(static_cast<double>(record.itl_ms));
+    if (keeps_points_ && shape.streamed) point_itl_ms_.add(static_cast<double>(record.itl_ms));
   }
   ++point_completed_;
   ended(request, at, Outcome::kCompleted);
@@ -199,11 +199,9 @@ void Recorder::summarize(decision::RunResult& result, core::Instant end) const {
     const bool met = met_all(i);
     if (in_window(i)) {
       ++outcomes[static_cast<std::size_t>(record.outcome)];
-      if (record.ttft_ms >= 0.0F) ttft.push_back(record.ttft_ms);
-      if (record.outcome == Outcome::kCompleted) {
-        e2e.push_back(record.e2e_ms);
-        if (request.output_tokens > 1) tpot.push_back(record.itl_ms);
-      }
+      if (has_ttft(i)) ttft.push_back(record.ttft_ms);
+      if (record.outcome == Outcome::kCompleted) e2e.push_back(record.e2e_ms);
+      if (has_itl(i)) tpot.push_back(record.itl_ms);
       ++result.requests;
       good += met ? 1 : 0;
       count(i, all);
@@ -212,7 +210,8 @@ void Recorder::summarize(decision::RunResult& result, core::Instant end) const {
       const auto point = std::min(static_cast<std::size_t>(request.arrival.time_since_epoch() / point_width_),
                                   result.series.size() - 1);
       ++result.series[point].arrived;
-      result.series[point].met_slo += met ? 1 : 0;
+      result.series[point].judged += is_judged(i) ? 1 : 0;
+      result.series[point].met_slo += is_judged(i) && met ? 1 : 0;
     }
   }
   const auto ended_by = [&](Outcome outcome) { return outcomes[static_cast<std::size_t>(outcome)]; };
@@ -342,9 +341,8 @@ void Recorder::add_segments(decision::RunResult& result) const {
       ++into.requests;
       count(i, into.judged);
       into.failed += record.outcome == Outcome::kCompleted ? 0 : 1;
-      if (record.ttft_ms >= 0.0F) into.ttft_ms.add(static_cast<double>(record.ttft_ms));
-      if (record.outcome == Outcome::kCompleted && request.output_tokens > 1)
-        into.itl_ms.add(static_cast<double>(record.itl_ms));
+      if (has_ttft(i)) into.ttft_ms.add(static_cast<double>(record.ttft_ms));
+      if (has_itl(i)) into.itl_ms.add(static_cast<double>(record.itl_ms));
     }
   }
   for (const Accumulator& from : all) {

@@ -102,6 +102,14 @@ class Recorder {
   // Counts the request if it is judged.
   void count(std::size_t request, decision::TargetResult& into) const;
   void set_attainment(const decision::TargetResult& all, decision::RunResult& result) const;
+  // What a client sees: of a streamed answer only.
+  [[nodiscard]] bool has_ttft(std::size_t request) const {
+    return workload_.requests[request].streamed && records_[request].ttft_ms >= 0.0F;
+  }
+  [[nodiscard]] bool has_itl(std::size_t request) const {
+    const workload::Request& shape = workload_.requests[request];
+    return shape.streamed && shape.output_tokens > 1 && records_[request].outcome == Outcome::kCompleted;
+  }
   [[nodiscard]] bool met_ttft(std::size_t request) const;
   [[nodiscard]] bool met_itl(std::size_t request) const;
   [[nodiscard]] bool met_all(std::size_t request) const;  // All objectives.

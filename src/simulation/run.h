@@ -53,8 +53,8 @@ struct PoolSpec : signals::Pool {
 struct RunOptions {
   std::vector<PoolSpec> pools = {PoolSpec{}};  // Aggregated pools, or one prefill and one decode pool.
   routing::Strategy router = routing::Strategy::kKv;
-  // Limits of the gateway, its tenants, classes and prices. None: the live router has the gateway's defaults, the
-  // router of a peer has no limits.
+  // Limits of the gateway, its tenants, classes and prices; requests have the class of the workload. None: the live
+  // router has the gateway's defaults, the router of a peer has no limits.
   std::optional<dispatch::DispatchOptions> dispatch;
   signals::SloTarget slo;
   double slo_goal = 0.99;                         // share of the requests that are to keep it

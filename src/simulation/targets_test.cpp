@@ -70,10 +70,36 @@ TEST(Targets, AWholeAnswerIsJudgedByItsEndOnly) {
   EXPECT_EQ(without.slo_attainment, without.targets[0].attainment());
   EXPECT_LT(without.slo_attainment, 1.0);
   EXPECT_GT(without.goodput_rps * without.duration_s, static_cast<double>(without.targets[0].met) + 299.0);
+  std::uint64_t judged = 0, met = 0;
+  for (const decision::SeriesPoint& point : without.series) {
+    judged += point.judged;
+    met += point.met_slo;
+  }
+  EXPECT_EQ(judged, 300U);
+  EXPECT_EQ(met, without.targets[0].met);
   run_options.slo.e2e = core::Duration{1};
   const decision::RunResult with = run_static(workload, run_options);
   EXPECT_EQ(with.targets[0].requests, 600U);
   EXPECT_EQ(with.targets[0].met, 0U);
+}
+
+TEST(Targets, AWholeAnswerHasNeitherTtftNorItl) {
+  workload::Workload workload = mixed_workload();
+  const decision::RunResult streamed = run_static(workload, tight_options());
+  EXPECT_GT(streamed.ttft_ms.p50, 0.0);
+  for (workload::Request& request : workload.requests) request.streamed = false;
+  const decision::RunResult whole = run_static(workload, tight_options());
+  EXPECT_EQ(whole.ttft_ms.max, 0.0);
+  EXPECT_EQ(whole.tpot_ms.max, 0.0);
+  EXPECT_EQ(whole.e2e_ms.max, streamed.e2e_ms.max);
+  for (const decision::SegmentResult& part : whole.segments) {
+    EXPECT_EQ(part.ttft_ms.max, 0.0) << part.label;
+    EXPECT_EQ(part.itl_ms.max, 0.0) << part.label;
+  }
+  for (const decision::SeriesPoint& point : whole.series) {
+    EXPECT_EQ(point.first_tokens, 0U);
+    EXPECT_EQ(point.itl_p95_ms, 0.0);
+  }
 }
 
 TEST(Targets, SegmentsWithTheGeneralTargetChangeNoOtherFigure) {

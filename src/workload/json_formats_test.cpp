@@ -69,6 +69,20 @@ TEST(RecordedTrace, OneOfSeveralModelsMustBeChosen) {
   EXPECT_EQ(read_text(text, options).value().requests.size(), 2U);
 }
 
+TEST(RecordedTrace, TheModelsOfATraceStayAligned) {
+  std::string text{kRecorded};
+  text.replace(text.rfind("\"model\":\"m\""), 11, "\"model\":\"x\"");
+  ReadOptions options;
+  options.model = "m";
+  EXPECT_EQ(read_text(text, options).value().requests.at(0).arrival,
+            core::kStart + std::chrono::microseconds{2'000'500});
+  options.from = std::chrono::seconds{2};
+  EXPECT_EQ(read_text(text, options).value().requests.at(0).arrival, core::kStart + std::chrono::microseconds{500});
+  options.model = "x";
+  options.from = {};
+  EXPECT_EQ(read_text(text, options).value().requests.at(0).arrival, core::kStart);
+}
+
 constexpr std::string_view kSpendLogs = R"([
   {
     "request_id": "chatcmpl-2", "call_type": "acompletion", "api_key": "88dc28", "spend": 0.002, "total_tokens": 130,

@@ -65,7 +65,10 @@ core::Result<void> TraceBuilder::check_models(const std::string& name) const {
 
 tl::expected<bool, RowFault> TraceBuilder::add(const TraceRow& row) {
   if (auto good = check_names(row); !good) return tl::make_unexpected(good.error());
-  if (!is_chosen(row)) return true;
+  if (!is_chosen(row)) {
+    begin_at(row);
+    return true;
+  }
   if (auto good = check_time(row); !good) return tl::make_unexpected(good.error());
   auto waits = waits_of(row);
   if (!waits) return tl::make_unexpected(waits.error());
@@ -103,6 +106,15 @@ tl::expected<bool, RowFault> TraceBuilder::add(const TraceRow& row) {
   workload_.waits.insert(workload_.waits.end(), waits->begin(), waits->end());
   workload_.requests.push_back(request);
   return true;
+}
+
+void TraceBuilder::begin_at(const TraceRow& row) {
+  if (!row.has_time || (is_sorted_ && first_time_)) return;
+  if (!first_time_) {
+    last_time_ = row.time;
+    last_time_text_ = row.time_text;
+  }
+  first_time_ = std::min(first_time_.value_or(row.time), row.time);
 }
 
 tl::expected<std::vector<Wait>, RowFault> TraceBuilder::waits_of(const TraceRow& row) const {

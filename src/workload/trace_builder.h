@@ -44,6 +44,8 @@ class TraceBuilder {
 
   // Counts the row for its model. Returns whether it is of the model that was chosen.
   [[nodiscard]] bool is_chosen(const TraceRow& row);
+  // The trace begins at its first row, also where that is of another model.
+  void begin_at(const TraceRow& row);
   void sort_and_crop();
   [[nodiscard]] tl::expected<void, RowFault> check_time(const TraceRow& row) const;
   [[nodiscard]] static tl::expected<void, RowFault> check_names(const TraceRow& row);

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "core/result.h"
@@ -47,6 +49,8 @@ struct RateScale {
 // Makes a share of the requests class batch: sessions whose number, and requests without a session whose position, has
 // a hash below that share. A larger share contains a smaller one. Other requests keep their class.
 void mark_batch(Workload& workload, double share);
+// Makes all requests of these tenants class batch.
+void mark_batch(Workload& workload, std::span<const std::string> tenants);
 
 // Superposes all workloads: tenants are joined by name, prefixes and sessions stay separate. Block sizes must agree,
 // except for workloads without block ids. Requests with equal arrivals keep the order of their workloads.

@@ -234,6 +234,17 @@ TEST(MarkBatch, MarksAboutTheShareAndALargerShareContainsASmallerOne) {
   EXPECT_NEAR(static_cast<double>(marked), 2'000.0, 150.0);
 }
 
+TEST(MarkBatch, MarksAllRequestsOfTheTenantsThatAreNamed) {
+  Workload workload;
+  workload.tenants = {"search", "nightly"};
+  workload.requests.resize(4);
+  workload.requests[1].tenant = workload.requests[2].tenant = 1;
+  const std::vector<std::string> tenants{"unknown", "nightly"};
+  mark_batch(workload, tenants);
+  for (std::size_t i = 0; i < 4; ++i)
+    EXPECT_EQ(workload.requests[i].traffic_class == TrafficClass::kBatch, i == 1 || i == 2) << i;
+}
+
 TEST(MarkBatch, ASessionIsOfOneClass) {
   Workload workload;
   workload.requests.resize(1'000);

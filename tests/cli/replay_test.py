@@ -51,6 +51,20 @@ class Replay(CliTest):
         (result,) = self.read_json("out.json")["results"]
         self.assertEqual((result["slo_attainment"], result["failures"]), (1.0, []), done.stdout)
 
+    def test_a_request_has_the_class_of_its_tenant(self):
+        rows = [f"{i / 10},500,20,{'nightly' if i % 3 == 0 else 'search'}" for i in range(60)]
+        trace = self.write("classes.csv", "arrival_s,input_tokens,output_tokens,tenant\n" + "\n".join(rows) + "\n")
+        config = self.write("penstock.yaml", """
+            tenants: [{name: nightly, keys: [sk-n], class: batch}, {name: search, keys: [sk-s]}]
+            slo: {ttft: 1s, itl: 50ms, segments: [{name: later, class: batch, ttft: 5m}]}
+            """)
+        for router in ("live", "kv"):
+            self.run_program("replay", trace, "--config", config, "--router", router, "--policy", "static", "--no-answer", "--json", "out.json")
+            (result,) = self.read_json("out.json")["results"]
+            self.assertEqual([(each["name"], each["requests"]) for each in result["targets"]], [("general", 40), ("later", 20)])
+            self.assertEqual({each["label"]: each["requests"] for each in result["segments"] if each["dimension"] == "traffic class"},
+                             {"interactive": 40, "batch": 20})
+
     def test_ends_with_what_reaches_the_goal_at_the_lowest_cost(self):
         done = self.run_program("replay", self.trace, "--max-replicas", "4", "--json", "out.json")
         report = self.read_json("out.json")

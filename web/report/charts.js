@@ -290,10 +290,10 @@ function attainmentOverTime(series, bins = 60) {
   const dates = [], kept = [], text = [];
   for (let i = 0; i < series.at_s.length; i += width) {
     const sum = values => values.slice(i, i + width).reduce((a, b) => a + b, 0);
-    const arrived = sum(series.arrived), met = sum(series.met_slo);
+    const judged = sum(series.judged), met = sum(series.met_slo);
     dates.push(toDate(series.at_s[Math.min(i + width, series.at_s.length) - 1]));
-    kept.push(arrived ? 100 * met / arrived : null);
-    text.push(arrived ? `${share(met / arrived)}: ${count(met)} of ${count(arrived)}` : '');
+    kept.push(judged ? 100 * met / judged : null);
+    text.push(judged ? `${share(met / judged)}: ${count(met)} of ${count(judged)}` : '');
   }
   return {dates, kept, text};
 }
