@@ -232,6 +232,7 @@ core::Result<controller::EngineWatchOptions> engine_watch_options(const configur
   const auto store = std::make_shared<net::CredentialStore>(*std::move(credentials));
   watch.credentials = [store](const std::string& url) { return store->of(url); };
   watch.gpu_exporters = made.planner.gpu_exporters;
+  watch.in_namespace = made.gateway.discovery.pods.in_namespace;
   // The configuration was checked.
   watch.nats = {connect::parse_nats_endpoint(made.planner.nats_server).value().server(), made.planner.nats};
   reloader.reloads_credentials(store);

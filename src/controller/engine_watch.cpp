@@ -15,9 +15,6 @@ constexpr std::uint32_t kFailuresMax = 2;  // Consecutive failures after which m
 // Percentiles of token metrics cover kTokenWindow; scrapes that are kept for them are kSpacing apart.
 constexpr std::size_t kNamesShown = 20;
 constexpr core::Duration kTokenWindow = std::chrono::minutes{1}, kSpacing = std::chrono::seconds{5};
-// An idle engine sends a heartbeat each second. A worker that is silent for longer than this, while others of its
-// replica send, is gone.
-constexpr core::Duration kWorkerSilence = std::chrono::seconds{30};
 constexpr core::Duration kRejectionInterval = std::chrono::minutes{1};  // Between two reports of one engine.
 
 constexpr std::string_view kEnableMetrics =
@@ -55,7 +52,9 @@ EngineWatch::EngineWatch(net::Loop& loop, net::Client& client, FleetEvents& even
                 {[this](const std::string& endpoint, const ChannelMessage& each) { message(endpoint, each); },
                  [this](const std::string& server, const std::string& cause) { report_server(server, cause); }},
                 options_.nats) {
-  if (!options_.gpu_exporters.empty()) gpus_.emplace(loop_, client_, events_, options_.gpu_exporters, options_.resolve);
+  if (!options_.gpu_exporters.empty())
+    gpus_.emplace(loop_, client_, events_,
+                  GpuWatchOptions{options_.gpu_exporters, options_.in_namespace, options_.resolve});
   if (options_.prometheus)
     options_.prometheus->listen({[this](const connect::QueriedReplicas& replicas) { take(replicas); },
                                  [this](const connect::QueryReport& query) { report(query); }});
@@ -104,6 +103,7 @@ void EngineWatch::update_subscriptions() {
     }
   };
   for (auto& [replica, engine] : engines_) {
+    if (endpoints_of(engine).empty()) drop_workers_before(engine, core::kNever);
     want(engine, endpoints_of(engine));
     want(engine, engine.watched.kv);
   }
@@ -258,6 +258,7 @@ void EngineWatch::store(Engine& engine, Scraped scraped) {
   if (engine.last && (earlier.empty() || at(*engine.last) - at(earlier.back()) >= kSpacing))
     earlier.push_back(*std::move(engine.last));
   while (!earlier.empty() && at(scraped) - at(earlier.front()) > kTokenWindow) earlier.pop_front();
+  drop_workers_before(engine, at(scraped) - options_.worker_silence);
   engine.last = std::move(scraped);
   engine.failures = 0;
   if (std::exchange(engine.unavailable, false))
@@ -313,8 +314,12 @@ void EngineWatch::add(Engine& engine, const telemetry::ForwardPassMetrics& metri
   ++engine.messages;
   const core::Instant now = loop_.now();
   engine.ranks[{metrics.worker_id, metrics.dp_rank}].add(metrics, now);
+  drop_workers_before(engine, now - options_.worker_silence);
+}
+
+void EngineWatch::drop_workers_before(Engine& engine, core::Instant at) {
   std::erase_if(engine.ranks, [&](const auto& rank) {
-    const bool is_gone = now - rank.second.received_at() > kWorkerSilence;
+    const bool is_gone = rank.second.received_at() < at;
     if (is_gone) engine.lost_of_ranks_gone += rank.second.lost();
     return is_gone;
   });

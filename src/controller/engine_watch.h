@@ -53,9 +53,13 @@ struct EngineWatchOptions {
   core::Duration interval = std::chrono::seconds{1};
   // API keys and certificates by URL; empty: none, and no https.
   std::function<std::shared_ptr<const net::Credentials>(const std::string& url)> credentials;
+  // An idle engine sends a heartbeat each second. A worker that is silent for longer than this is gone if its replica
+  // has been scraped since, or if other workers of its replica send.
+  core::Duration worker_silence = std::chrono::seconds{30};
   // Engines are not scraped if a Prometheus server is the source. Null: there is none.
   std::shared_ptr<connect::PrometheusSource> prometheus;
   std::vector<std::string> gpu_exporters;  // URLs of DCGM exporters.
+  std::string in_namespace;                // Of the pods that are replicas; empty: unknown.
   NatsServerOptions nats;
   net::Resolver::Lookup resolve = net::Address::resolve;  // For names in URLs.
 };
@@ -71,7 +75,8 @@ class EngineWatch {
   void watch(const std::vector<WatchedEngine>& engines);  // Replaces the list.
   // None: no telemetry of the engine has ever been read.
   [[nodiscard]] std::optional<signals::EngineSample> sample_of(std::uint32_t replica) const;
-  // The forward pass metrics of each worker of a replica alone, by the worker's id.
+  // The forward pass metrics of each worker of a replica alone, by the worker's id. They end as those in sample_of():
+  // with their endpoint, and after worker_silence.
   [[nodiscard]] std::map<std::string, signals::EngineSample> workers_of(std::uint32_t replica) const;
   // What a worker of Dynamo reported of its KV cache; none: nothing.
   [[nodiscard]] std::optional<telemetry::WorkerCache> cache_of(std::uint32_t replica, std::uint64_t worker) const;
@@ -128,6 +133,7 @@ class EngineWatch {
   void message(const std::string& endpoint, const ChannelMessage& message);
   void kv_message(Engine& engine, const std::string& endpoint, const ChannelMessage& message);
   void add(Engine& engine, const telemetry::ForwardPassMetrics& metrics);
+  static void drop_workers_before(Engine& engine, core::Instant at);  // Those whose last message is older.
   void report_rejection(Engine& engine, const std::string& endpoint, const std::string& cause);
   [[nodiscard]] bool is_reported(Engine& engine, const std::string& cause);
   [[nodiscard]] bool is_alone_on_host(const std::string& host) const;

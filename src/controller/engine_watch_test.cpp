@@ -283,6 +283,50 @@ TEST_F(EngineWatchMessagesTest, WorkersOfOneReplicaAreAddedUp) {
   EXPECT_EQ(watch.messages_of(kReplica)->lost, 0U);
 }
 
+TEST_F(EngineWatchMessagesTest, TheScrapesOfAReplicaCountOnceItsMessagesFallSilent) {
+  options.worker_silence = 100ms;
+  net::Client client{loop};
+  EngineWatch watch{loop, client, events, options};
+  watch.watch({{kReplica, address, {publisher->endpoint()}, "e7"}});
+  EXPECT_TRUE(
+      send_until([](std::uint64_t number) { return encode(message(number)); },
+                 [&] { return watch.tokens_of(kReplica, 1.0) && watch.sample_of(kReplica)->running_requests == 4; }));
+  const core::Instant last = watch.sample_of(kReplica)->sampled_at;
+  EXPECT_TRUE(run_until(loop, [&] { return watch.sample_of(kReplica)->running_requests == 0; }));
+  EXPECT_GT(watch.sample_of(kReplica)->sampled_at, last + options.worker_silence);
+  EXPECT_TRUE(watch.workers_of(kReplica).empty());
+}
+
+TEST_F(EngineWatchMessagesTest, WithoutScrapesTheLastMessagesStay) {
+  options.worker_silence = 100ms;
+  engine.path = "/elsewhere";
+  net::Client client{loop};
+  EngineWatch watch{loop, client, events, options};
+  watch.watch({{kReplica, address, {publisher->endpoint()}, "e7"}});
+  EXPECT_TRUE(send_until([](std::uint64_t number) { return encode(message(number)); },
+                         [&] { return watch.sample_of(kReplica).has_value(); }));
+  EXPECT_TRUE(run_until(loop, [&] {
+    const auto sample = watch.sample_of(kReplica);
+    return !sample || loop.now() - sample->sampled_at > 2 * options.worker_silence;
+  }));
+  ASSERT_TRUE(watch.sample_of(kReplica));
+  EXPECT_EQ(watch.sample_of(kReplica)->running_requests, 4U);
+  EXPECT_EQ(watch.workers_of(kReplica).size(), 1U);
+}
+
+TEST_F(EngineWatchMessagesTest, MessagesEndWithTheirEndpoint) {
+  engine.metrics = "vllm:num_requests_running 0\nvllm:num_requests_waiting 0\n";  // It names no endpoint of its own.
+  net::Client client{loop};
+  EngineWatch watch{loop, client, events, options};
+  watch.watch({{kReplica, address, {publisher->endpoint()}, "e7"}});
+  EXPECT_TRUE(
+      send_until([](std::uint64_t number) { return encode(message(number)); },
+                 [&] { return watch.tokens_of(kReplica, 1.0) && watch.sample_of(kReplica)->running_requests == 4; }));
+  watch.watch({{kReplica, address, {}, "e7"}});
+  EXPECT_EQ(watch.sample_of(kReplica)->running_requests, 0U);
+  EXPECT_TRUE(watch.workers_of(kReplica).empty());
+}
+
 TEST_F(EngineWatchMessagesTest, AnUnknownVersionIsCountedAndReportedOnce) {
   net::Client client{loop};
   EngineWatch watch{loop, client, events, options};

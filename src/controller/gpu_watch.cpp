@@ -3,12 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace penstock::controller {
 namespace {
 
 constexpr core::Duration kExporterTimeout = std::chrono::seconds{2};
-constexpr std::size_t kOwnersMax = 10'000;
+constexpr std::size_t kOwnersMax = 10'000;  // Pods, and hosts.
 
 core::Result<std::vector<telemetry::GpuFigures>> read_answer(const std::string& url,
                                                              const core::Result<net::FetchAnswer>& answer) {
@@ -24,21 +25,25 @@ core::Result<std::vector<telemetry::GpuFigures>> read_answer(const std::string& 
 
 }  // namespace
 
-GpuWatch::GpuWatch(net::Loop& loop, net::Client& client, FleetEvents& events, std::vector<std::string> urls,
-                   net::Resolver::Lookup resolve, core::Duration interval)
-    : loop_(loop), client_(client), events_(events), resolver_(loop, std::move(resolve)) {
-  for (std::string& text : urls) {
+GpuWatch::GpuWatch(net::Loop& loop, net::Client& client, FleetEvents& events, GpuWatchOptions options)
+    : loop_(loop),
+      client_(client),
+      events_(events),
+      in_namespace_(std::move(options.in_namespace)),
+      resolver_(loop, std::move(options.resolve)) {
+  for (std::string& text : options.urls) {
     auto url = net::parse_url(text);
     exporters_.push_back({std::move(text), std::move(url), std::nullopt});
   }
-  timer_ = loop_.every(interval, [this] { read(); });
+  timer_ = loop_.every(options.interval, [this] { read(); });
 }
 
 GpuWatch::~GpuWatch() { loop_.cancel(timer_); }
 
 void GpuWatch::read() {
-  const core::Instant now = loop_.now();
-  std::erase_if(owners_, [&](const auto& owner) { return now - owner.second.at > kAgeMax; });
+  const auto is_old = [now = loop_.now()](const auto& each) { return now - each.second.at > kAgeMax; };
+  std::erase_if(pods_, is_old);
+  std::erase_if(hosts_, is_old);
   for (std::size_t index = 0; index < exporters_.size(); ++index) {
     Exporter& exporter = exporters_[index];
     if (exporter.in_flight) continue;
@@ -75,24 +80,30 @@ void GpuWatch::take(std::size_t index, const core::Result<net::FetchAnswer>& ans
   const auto all = read_answer(exporter.text, answer);
   if (!all) return report_failure(exporter, all.error().message());
   exporter.unavailable = false;
+  const std::string& host = exporter.url->host;
+  for (const telemetry::GpuFigures& figures : *all) {
+    if (figures.pod.empty()) continue;
+    Pod pod{figures.pod, figures.in_namespace, {}};
+    if (pod.in_namespace.empty()) pod.host = figures.host.empty() ? host : figures.host;
+    store(pods_, pod, figures);
+  }
   // Without pods, the GPUs belong to what runs on the exporter's host.
   const auto of_host = std::find_if(all->begin(), all->end(), [](const auto& each) { return each.pod.empty(); });
-  for (const telemetry::GpuFigures& figures : *all)
-    if (!figures.pod.empty()) store("pod/" + figures.pod, figures);
   const auto count = std::count_if(all->begin(), all->end(), [](const auto& each) { return each.pod.empty(); });
   if (count == 1) {
-    store("host/" + exporter.url->host, *of_host);
-    if (!of_host->host.empty()) store("host/" + of_host->host, *of_host);
+    store(hosts_, host, *of_host);
+    if (!of_host->host.empty()) store(hosts_, of_host->host, *of_host);
   }
 }
 
-void GpuWatch::store(const std::string& key, const telemetry::GpuFigures& figures) {
-  if (owners_.size() >= kOwnersMax && !owners_.contains(key)) return;
-  Owner& owner = owners_[key];
-  if (owner.at == loop_.now()) return;  // The host has two names that are the same.
-  owner.figures = figures;
-  owner.at = loop_.now();
-  owner.memory.observe(owner.at, figures.memory_usage);
+template <class Key>
+void GpuWatch::store(std::map<Key, Gpus>& all, const Key& key, const telemetry::GpuFigures& figures) {
+  if (all.size() >= kOwnersMax && !all.contains(key)) return;
+  Gpus& gpus = all[key];
+  if (gpus.at == loop_.now()) return;  // The host has two names that are the same.
+  gpus.figures = figures;
+  gpus.at = loop_.now();
+  gpus.memory.observe(gpus.at, figures.memory_usage);
 }
 
 void GpuWatch::report_failure(Exporter& exporter, const std::string& cause) {
@@ -101,16 +112,27 @@ void GpuWatch::report_failure(Exporter& exporter, const std::string& cause) {
   events_.log().write(logging::Event::kGpuMetricsUnavailable, {{"url", exporter.text}, {"cause", cause}});
 }
 
+const GpuWatch::Gpus* GpuWatch::of_pod(const std::string& name) const {
+  const auto first = pods_.lower_bound({name, {}, {}});
+  const Gpus* only = nullptr;
+  for (auto pod = first; pod != pods_.end() && pod->first.name == name; ++pod) {
+    if (!in_namespace_.empty() && pod->first.in_namespace == in_namespace_) return &pod->second;
+    const bool may_be_meant = in_namespace_.empty() || pod->first.in_namespace.empty();
+    only = pod == first && may_be_meant ? &pod->second : nullptr;
+  }
+  return only;
+}
+
 void GpuWatch::fill(signals::EngineSample& sample, const std::string& name, const std::string& host,
                     bool is_alone_on_host) const {
-  auto found = owners_.find("pod/" + name);
-  if (found == owners_.end() && is_alone_on_host) found = owners_.find("host/" + host);
-  if (found == owners_.end() || loop_.now() - found->second.at > kAgeMax) return;
-  const Owner& owner = found->second;
-  sample.gpu_utilisation = owner.figures.utilisation;
-  sample.gpu_memory_usage = owner.figures.memory_usage;
-  sample.gpu_memory_bandwidth = owner.figures.bandwidth;
-  sample.gpu_memory_full_in = owner.memory.full_in();
+  const Gpus* gpus = of_pod(name);
+  if (gpus == nullptr && is_alone_on_host)
+    if (const auto found = hosts_.find(host); found != hosts_.end()) gpus = &found->second;
+  if (gpus == nullptr || loop_.now() - gpus->at > kAgeMax) return;
+  sample.gpu_utilisation = gpus->figures.utilisation;
+  sample.gpu_memory_usage = gpus->figures.memory_usage;
+  sample.gpu_memory_bandwidth = gpus->figures.bandwidth;
+  sample.gpu_memory_full_in = gpus->memory.full_in();
 }
 
 }  // namespace penstock::controller

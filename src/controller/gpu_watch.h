@@ -1,11 +1,10 @@
 // Figures of the engines' GPUs, from NVIDIA's DCGM exporters.
 #pragma once
 
-#include <functional>
+#include <compare>
 #include <map>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "controller/fleet_events.h"
@@ -22,21 +21,26 @@
 
 namespace penstock::controller {
 
+struct GpuWatchOptions {
+  std::vector<std::string> urls;  // "http://node-1:9400/metrics"; a URL without path stands for its /metrics.
+  std::string in_namespace;       // Of the pods that are replicas; empty: unknown.
+  net::Resolver::Lookup resolve = net::Address::resolve;
+  core::Duration interval = std::chrono::seconds{5};
+};
+
 // Reads the exporters at an interval. Lives on one loop. An event tells why one cannot be read, once until it can.
 class GpuWatch {
  public:
-  static constexpr core::Duration kInterval = std::chrono::seconds{5};
   static constexpr core::Duration kAgeMax = std::chrono::seconds{30};  // Older figures are unknown.
 
-  // "http://node-1:9400/metrics"; a URL without path stands for its /metrics.
-  GpuWatch(net::Loop& loop, net::Client& client, FleetEvents& events, std::vector<std::string> urls,
-           net::Resolver::Lookup resolve = net::Address::resolve, core::Duration interval = kInterval);
+  GpuWatch(net::Loop& loop, net::Client& client, FleetEvents& events, GpuWatchOptions options);
   ~GpuWatch();
   GpuWatch(const GpuWatch&) = delete;
   GpuWatch& operator=(const GpuWatch&) = delete;
 
   // Sets the GPU figures of a replica: those of the pod with its name, else, for the only replica on its host, those
-  // of the exporter on this host. Without figures nothing is set.
+  // of the exporter on this host. Where the namespace of the replica or of the pod is unknown, the pod must be the only
+  // one with this name. Without figures nothing is set.
   void fill(signals::EngineSample& sample, const std::string& name, const std::string& host,
             bool is_alone_on_host) const;
 
@@ -47,23 +51,32 @@ class GpuWatch {
     std::optional<net::Address> address;
     bool in_flight = false, unavailable = false;
   };
-  struct Owner {
+  struct Gpus {
     telemetry::GpuFigures figures;
     telemetry::UsageTrend memory;
     core::Instant at;
+  };
+  // The host tells pods with an unknown namespace apart; it is empty for others.
+  struct Pod {
+    std::string name, in_namespace, host;
+    friend auto operator<=>(const Pod&, const Pod&) = default;
   };
 
   void read();
   void fetch(std::size_t index);
   void take(std::size_t index, const core::Result<net::FetchAnswer>& answer);
   void report_failure(Exporter& exporter, const std::string& cause);
-  void store(const std::string& key, const telemetry::GpuFigures& figures);
+  template <class Key>
+  void store(std::map<Key, Gpus>& all, const Key& key, const telemetry::GpuFigures& figures);
+  [[nodiscard]] const Gpus* of_pod(const std::string& name) const;  // Null: none, or several may be meant.
 
   net::Loop& loop_;
   net::Client& client_;
   FleetEvents& events_;
+  const std::string in_namespace_;
   std::vector<Exporter> exporters_;
-  std::map<std::string, Owner> owners_;  // By "pod/NAME" or "host/NAME".
+  std::map<Pod, Gpus> pods_;
+  std::map<std::string, Gpus> hosts_;  // GPUs without a pod, by the name of the host.
   net::Resolver resolver_;
   net::Loop::Timer timer_ = 0;
 };

@@ -48,20 +48,38 @@ class GpuWatchTest : public ::testing::Test {
     loop.cancel(poll);
     EXPECT_TRUE(condition());
   }
-  [[nodiscard]] signals::EngineSample sample(const std::string& name, bool is_alone = true) const {
+  static signals::EngineSample sample_in(const GpuWatch& watch, const std::string& name, bool is_alone = true) {
     signals::EngineSample filled;
-    watch->fill(filled, name, "127.0.0.1", is_alone);
+    watch.fill(filled, name, "127.0.0.1", is_alone);
     return filled;
   }
-  void open(std::vector<std::string> urls) {
-    watch = std::make_unique<GpuWatch>(loop, client, events, std::move(urls), net::Address::resolve, 10ms);
+  [[nodiscard]] signals::EngineSample sample(const std::string& name, bool is_alone = true) const {
+    return sample_in(*watch, name, is_alone);
+  }
+  void open(std::vector<std::string> urls) { watch = opened(std::move(urls), ""); }
+  std::unique_ptr<GpuWatch> opened(std::vector<std::string> urls, const std::string& in_namespace) {
+    return std::make_unique<GpuWatch>(loop, client, events,
+                                      GpuWatchOptions{std::move(urls), in_namespace, net::Address::resolve, 10ms});
+  }
+  static std::string utilisation(const std::string& labels, int percent) {
+    return "DCGM_FI_DEV_GPU_UTIL{gpu=\"0\"," + labels + "} " + std::to_string(percent) + "\n";
+  }
+  // Each exporter also has a pod that is found in every namespace.
+  void expose(const std::string& first, const std::string& second) {
+    exporter.metrics = first + utilisation(R"(pod="first")", 1);
+    other.metrics = second + utilisation(R"(pod="second")", 2);
+  }
+  std::unique_ptr<GpuWatch> read_both(const std::string& in_namespace) {
+    auto both = opened({exporter.url(), other.url()}, in_namespace);
+    run_until([&] { return sample_in(*both, "first").gpu_utilisation && sample_in(*both, "second").gpu_utilisation; });
+    return both;
   }
 
   net::Loop loop;
   net::Client client{loop};
   logging::testing::CapturedLog log;
   FleetEvents events{log};
-  ScriptedExporter exporter{loop};
+  ScriptedExporter exporter{loop}, other{loop};
   std::unique_ptr<GpuWatch> watch;
 };
 
@@ -75,6 +93,27 @@ TEST_F(GpuWatchTest, FiguresOfAPodBelongToTheReplicaWithItsName) {
   EXPECT_EQ(sample("chat-0").gpu_memory_usage, 0.75);
   EXPECT_FALSE(sample("chat-0").gpu_memory_bandwidth || sample("chat-0").gpu_memory_full_in);
   EXPECT_FALSE(sample("chat-1").gpu_utilisation) << "missing is not zero";
+}
+
+TEST_F(GpuWatchTest, PodsOfTwoNamespacesWithOneNameAreNotMixed) {
+  expose(
+      utilisation(R"(namespace="prod",pod="vllm-0")", 90),
+      utilisation(R"(namespace="staging",pod="vllm-0")", 10) + utilisation(R"(namespace="staging",pod="vllm-1")", 20));
+  const auto prod = read_both("prod"), staging = read_both("staging"), unknown = read_both("");
+  EXPECT_EQ(sample_in(*prod, "vllm-0").gpu_utilisation, 0.9);
+  EXPECT_FALSE(sample_in(*prod, "vllm-1").gpu_utilisation) << "of another namespace";
+  EXPECT_EQ(sample_in(*staging, "vllm-0").gpu_utilisation, 0.1);
+  EXPECT_EQ(sample_in(*staging, "vllm-1").gpu_utilisation, 0.2);
+  EXPECT_FALSE(sample_in(*unknown, "vllm-0").gpu_utilisation) << "either pod may be the replica";
+  EXPECT_EQ(sample_in(*unknown, "vllm-1").gpu_utilisation, 0.2);
+}
+
+TEST_F(GpuWatchTest, APodWithoutNamespaceNeedsAUniqueName) {
+  expose(utilisation(R"(Hostname="node-1",pod="vllm-0")", 90) + utilisation(R"(Hostname="node-1",pod="vllm-1")", 20),
+         utilisation(R"(Hostname="node-2",pod="vllm-0")", 10));
+  const auto prod = read_both("prod");
+  EXPECT_FALSE(sample_in(*prod, "vllm-0").gpu_utilisation);
+  EXPECT_EQ(sample_in(*prod, "vllm-1").gpu_utilisation, 0.2);
 }
 
 TEST_F(GpuWatchTest, FiguresWithoutPodBelongToTheOnlyReplicaOnTheHost) {

@@ -50,10 +50,12 @@ constexpr AdapterRule kVllmRules[] = {
 };
 
 constexpr AdapterRule kSglangRules[] = {
-    {"sglang:num_queue_reqs", kQueued},
-    {"sglang:num_running_reqs", kRunning},
-    {"sglang:num_prefill_inflight_queue_reqs", kOpenTransfers},
-    {"sglang:num_decode_transfer_queue_reqs", kOpenTransfers},
+    // With priority scheduling the total has an empty priority, and each priority has a part of it. Counters of tokens
+    // and requests have only parts.
+    {"sglang:num_queue_reqs", kQueued, "priority", ""},
+    {"sglang:num_running_reqs", kRunning, "priority", ""},
+    {"sglang:num_prefill_inflight_queue_reqs", kOpenTransfers, "priority", ""},
+    {"sglang:num_decode_transfer_queue_reqs", kOpenTransfers, "priority", ""},
     {"sglang:token_usage", kKvUsage},
     {"sglang:kv_used_tokens", kKvUsedTokens},
     {"sglang:max_total_num_tokens", kKvCapacityTokens},

@@ -62,7 +62,7 @@ inline constexpr std::size_t kScalarFigures = static_cast<std::size_t>(Figure::k
 inline constexpr std::size_t kHistogramFigures = static_cast<std::size_t>(Figure::kEnd) - kScalarFigures;
 
 // `name` is the name of a series, or of a histogram without the suffix _bucket. If `label` is set, only series whose
-// label has this value match; with an empty value, only series without the label.
+// label has this value match. An empty label counts as a missing one, as in Prometheus.
 struct AdapterRule {
   std::string_view name;
   Figure figure;

@@ -50,12 +50,43 @@ std::optional<Number> parse_number(std::string_view text) {
   return number;
 }
 
-// All ranks of one model instance report the same value; the first one is used.
-bool is_repeated(const MetricSample& sample) {
-  for (const std::string_view rank : {"tp_rank", "pp_rank"})
-    if (const auto value = find_label(sample.labels, rank); value && *value != "0") return true;
-  return false;
-}
+// The ranks that a series names.
+struct Ranks {
+  explicit Ranks(std::string_view labels) {
+    for_each_label(labels, [this](std::string_view name, std::string_view value) {
+      if (name == "tp_rank") tensor = value;
+      if (name == "pp_rank") pipeline = value;
+      if (name == "dp_rank") data = value;
+    });
+  }
+  std::optional<std::string_view> tensor, pipeline, data;
+};
+
+// Tensor and pipeline ranks of one model instance report the same value; the first one is used. Data-parallel ranks
+// have values of their own. With DP attention, which divides the tensor ranks of SGLang among them, the first tensor
+// rank of a data-parallel rank is not 0.
+class FirstRanks {
+ public:
+  void observe(const Ranks& ranks) {
+    if (!ranks.data || !ranks.tensor || is_later_stage(ranks)) return;
+    const auto rank = parse_number<std::uint32_t>(*ranks.tensor);
+    if (!rank) return;
+    std::uint32_t& first = tensor_ranks_.try_emplace(*ranks.data, *rank).first->second;
+    first = std::min(first, *rank);
+  }
+  [[nodiscard]] bool contains(const Ranks& ranks) const {
+    if (is_later_stage(ranks)) return false;
+    if (!ranks.tensor) return true;
+    if (!ranks.data) return *ranks.tensor == "0";
+    const auto first = tensor_ranks_.find(*ranks.data);
+    return first != tensor_ranks_.end() && parse_number<std::uint32_t>(*ranks.tensor) == first->second;
+  }
+
+ private:
+  static bool is_later_stage(const Ranks& ranks) { return ranks.pipeline && *ranks.pipeline != "0"; }
+
+  std::map<std::string_view, std::uint32_t> tensor_ranks_;  // By data-parallel rank.
+};
 
 class Reader {
  public:
@@ -76,17 +107,15 @@ class Reader {
   }
 
   EngineScrape read(const Exposition& exposition) {
-    std::string_view name;
-    const std::vector<const AdapterRule*>* rules = nullptr;
-    for (const MetricSample& sample : exposition.samples) {
-      if (sample.name != name) {  // The series of one family are adjacent.
-        name = sample.name;
-        const auto found = rules_.find(name);
-        rules = found == rules_.end() ? nullptr : &found->second;
-      }
-      if (rules != nullptr && !is_repeated(sample))
-        for (const AdapterRule* rule : *rules) apply(*rule, sample);
-      if (rules == nullptr && !table_.info.name.empty() && name == table_.info.name) read_info(sample);
+    const std::vector<Series> all = known_series(exposition);
+    FirstRanks first;
+    for (const Series& series : all) first.observe(series.ranks);
+    for (const Series& series : all) {
+      if (!first.contains(series.ranks)) continue;
+      if (series.rules == nullptr)
+        read_info(series.sample);
+      else
+        for (const AdapterRule* rule : *series.rules) apply(*rule, series.sample);
     }
     fill_queue();
     fill_kv();
@@ -96,11 +125,30 @@ class Reader {
   }
 
  private:
-  void apply(const AdapterRule& rule, const MetricSample& sample) {
-    if (!rule.label.empty()) {
-      const auto label = find_label(sample.labels, rule.label);
-      if (label.has_value() == rule.value.empty() || label.value_or("") != rule.value) return;
+  struct Series {
+    const MetricSample& sample;
+    const std::vector<const AdapterRule*>* rules;  // Null: it is the info of the table.
+    Ranks ranks;
+  };
+
+  [[nodiscard]] std::vector<Series> known_series(const Exposition& exposition) const {
+    std::vector<Series> all;
+    std::string_view name;
+    const std::vector<const AdapterRule*>* rules = nullptr;
+    for (const MetricSample& sample : exposition.samples) {
+      if (sample.name != name) {  // The series of one family are adjacent.
+        name = sample.name;
+        const auto found = rules_.find(name);
+        rules = found == rules_.end() ? nullptr : &found->second;
+      }
+      const bool is_info = !table_.info.name.empty() && name == table_.info.name;
+      if (rules != nullptr || is_info) all.push_back({sample, rules, Ranks{sample.labels}});
     }
+    return all;
+  }
+
+  void apply(const AdapterRule& rule, const MetricSample& sample) {
+    if (!rule.label.empty() && find_label(sample.labels, rule.label).value_or("") != rule.value) return;
     if (scrape_.model.empty())
       if (const auto model = find_label(sample.labels, table_.model_label)) scrape_.model = unescape_label(*model);
     if (rule.figure < Figure::kScalars)
@@ -129,7 +177,6 @@ class Reader {
   }
 
   void read_info(const MetricSample& sample) {
-    if (is_repeated(sample)) return;
     const auto size = parse_number<std::uint32_t>(find_label(sample.labels, table_.info.block_tokens).value_or(""));
     const auto blocks = parse_number<std::uint64_t>(find_label(sample.labels, table_.info.blocks).value_or(""));
     if (size && *size > 0) scrape_.block_tokens = *size;

@@ -189,6 +189,62 @@ TEST(Adapters, ReadSglangsFirstRankAndItsSourcesOnce) {
   EXPECT_EQ(scrape_of("sglang:cached_tokens_total 30\n").prefix_hit_tokens_total, 30U);
 }
 
+// What a scheduler of SGLang with data-parallel ranks exposes.
+std::string scheduler_of_sglang(const std::string& data_rank, const std::string& tensor_rank,
+                                const std::string& stage = "0") {
+  const std::string labels =
+      "{dp_rank=\"" + data_rank + "\",pp_rank=\"" + stage + "\",tp_rank=\"" + tensor_rank + "\"} ";
+  return "sglang:num_queue_reqs" + labels + "3\nsglang:num_running_reqs" + labels + "5\nsglang:kv_used_tokens" +
+         labels + "1000\nsglang:max_total_num_tokens" + labels + "50000\nsglang:num_decode_transfer_queue_reqs" +
+         labels + "2\nsglang:token_usage" + labels + (data_rank == "0" ? "0.2\n" : "0.4\n");
+}
+
+void expect_two_data_parallel_ranks(const std::string& text) {
+  const EngineScrape scrape = scrape_of(text);
+  EXPECT_EQ(scrape.queued_requests, 6U);
+  EXPECT_EQ(scrape.running_requests, 10U);
+  EXPECT_EQ(scrape.kv_used_tokens, 2000U);
+  EXPECT_EQ(scrape.kv_capacity_tokens, 100000U);
+  EXPECT_EQ(scrape.open_transfers, 4U);
+  EXPECT_DOUBLE_EQ(scrape.kv_usage.value(), 0.3);
+}
+
+// --tp 32 --dp 2 --enable-dp-attention: a scheduler has its tensor rank in the whole server. Two digits come before one
+// if they are compared as text.
+TEST(Adapters, SumTheDataParallelRanksOfDpAttention) {
+  const std::string first_of_each = scheduler_of_sglang("0", "0") + scheduler_of_sglang("1", "16");
+  expect_two_data_parallel_ranks(first_of_each);
+  // --enable-metrics-for-all-schedulers
+  expect_two_data_parallel_ranks(scheduler_of_sglang("1", "17") + scheduler_of_sglang("0", "2") + first_of_each);
+  expect_two_data_parallel_ranks(scheduler_of_sglang("0", "9") + scheduler_of_sglang("0", "10") +
+                                 scheduler_of_sglang("1", "16"));
+  expect_two_data_parallel_ranks(scheduler_of_sglang("1", "0", "1") + first_of_each);
+}
+
+TEST(Adapters, SumTheDataParallelRanksOfSeparateInstances) {
+  expect_two_data_parallel_ranks(scheduler_of_sglang("0", "0") + scheduler_of_sglang("0", "1") +
+                                 scheduler_of_sglang("1", "0") + scheduler_of_sglang("1", "1"));
+}
+
+TEST(Adapters, PrioritiesOfSglangDoNotCountBesideTheirTotal) {
+  const EngineScrape scrape = scrape_of(
+      "sglang:num_queue_reqs{priority=\"\",tp_rank=\"0\"} 3\nsglang:num_queue_reqs{priority=\"1\",tp_rank=\"0\"} 1\n"
+      "sglang:num_queue_reqs{priority=\"2\",tp_rank=\"0\"} 2\nsglang:num_running_reqs{priority=\"\",tp_rank=\"0\"} 4\n"
+      "sglang:num_running_reqs{priority=\"None\",tp_rank=\"0\"} 4\n"
+      "sglang:num_decode_transfer_queue_reqs{priority=\"\",tp_rank=\"0\"} 2\n"
+      "sglang:num_decode_transfer_queue_reqs{priority=\"1\",tp_rank=\"0\"} 2\n"
+      "sglang:token_usage{priority=\"\",tp_rank=\"0\"} 0.5\n"
+      // Requests without a priority count under the empty one, which is no total here.
+      "sglang:prompt_tokens_total{priority=\"\"} 100\nsglang:prompt_tokens_total{priority=\"1\"} 300\n"
+      "sglang:num_requests_total{priority=\"2\"} 7\n");
+  EXPECT_EQ(scrape.queued_requests, 3U);
+  EXPECT_EQ(scrape.running_requests, 4U);
+  EXPECT_EQ(scrape.open_transfers, 2U);
+  EXPECT_EQ(scrape.kv_usage, 0.5);
+  EXPECT_EQ(scrape.prompt_tokens_total, 400U);
+  EXPECT_EQ(scrape.completed_total, 7U);
+}
+
 TEST(Adapters, ReadOpenTransfersWhereTheyAreReported) {
   const std::string sglang = "sglang:num_queue_reqs 0\nsglang:num_running_reqs 0\n";
   const auto transfers = [](const std::string& text) { return to_sample(scrape_of(text), at_s(3))->open_transfers; };

@@ -4,6 +4,7 @@
 #include <array>
 #include <map>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 namespace penstock::telemetry {
@@ -58,19 +59,23 @@ std::optional<double> memory_usage_of(const Gpu& gpu) {
 }  // namespace
 
 std::vector<GpuFigures> read_gpu_metrics(const Exposition& exposition) {
-  // By pod and host, then by GPU and MIG slice.
-  std::map<std::pair<std::string, std::string>, std::map<std::string, Gpu>> owners;
+  // By pod, namespace and host, then by GPU and MIG slice.
+  std::map<std::tuple<std::string, std::string, std::string>, std::map<std::string, Gpu>> owners;
   for (const MetricSample& sample : exposition.samples) {
     const auto rule =
         std::find_if(kRules.begin(), kRules.end(), [&](const auto& each) { return each.name == sample.name; });
     if (rule == kRules.end() || !(sample.value >= 0.0 && sample.value <= rule->max)) continue;
     const std::string gpu = label_of(sample, {"UUID", "gpu"}) + "/" + label_of(sample, {"GPU_I_ID"});
-    owners[{label_of(sample, {"exported_pod", "pod"}), label_of(sample, {"Hostname"})}][gpu][rule->series] =
-        sample.value;
+    // A Prometheus server without honor_labels calls the exporter's own pod `pod`.
+    std::string pod = label_of(sample, {"exported_pod", "pod"});
+    std::string in_namespace = pod.empty() ? pod : label_of(sample, {"exported_namespace", "namespace"});
+    std::tuple owner{std::move(pod), std::move(in_namespace), label_of(sample, {"Hostname"})};
+    owners[std::move(owner)][gpu][rule->series] = sample.value;
   }
   std::vector<GpuFigures> all;
   for (const auto& [owner, gpus] : owners) {
-    GpuFigures figures{owner.first, owner.second, {}, {}, {}};
+    const auto& [pod, in_namespace, host] = owner;
+    GpuFigures figures{pod, in_namespace, host, {}, {}, {}};
     Mean utilisation, bandwidth;
     for (const auto& [name, gpu] : gpus) {
       utilisation.add(utilisation_of(gpu));

@@ -24,6 +24,10 @@ namespace {
 
 constexpr int kReconnectMs = 100;
 constexpr int kReconnectMsMax = 5'000;
+// A publisher's host that is gone without a word is noticed after a minute, also if nothing is sent.
+constexpr int kKeepaliveIdleS = 30;
+constexpr int kKeepaliveIntervalS = 10;
+constexpr int kKeepaliveProbes = 3;
 constexpr std::size_t kPublishersMax = 4'096;  // Of one endpoint; sequence numbers are forgotten beyond it.
 constexpr std::size_t kReplayedMax = 100'000;  // Messages of one replay.
 constexpr std::chrono::milliseconds kReplaySlice{50};
@@ -172,6 +176,10 @@ class ZmqSubscriber final : public Subscriber {
     source.socket.set(zmq::sockopt::linger, 0);
     source.socket.set(zmq::sockopt::reconnect_ivl, kReconnectMs);
     source.socket.set(zmq::sockopt::reconnect_ivl_max, kReconnectMsMax);
+    source.socket.set(zmq::sockopt::tcp_keepalive, 1);
+    source.socket.set(zmq::sockopt::tcp_keepalive_idle, kKeepaliveIdleS);
+    source.socket.set(zmq::sockopt::tcp_keepalive_intvl, kKeepaliveIntervalS);
+    source.socket.set(zmq::sockopt::tcp_keepalive_cnt, kKeepaliveProbes);
     source.socket.set(zmq::sockopt::subscribe, options_.topic);
     source.socket.connect(endpoint);
     return source;

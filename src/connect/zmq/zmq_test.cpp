@@ -1,5 +1,8 @@
 // Publisher and subscriber together, over the loopback.
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <atomic>
@@ -168,6 +171,41 @@ TEST(Zmq, ReconnectsToARestartedPublisher) {
       EXPECT_EQ(one.restarted, one.sequence.value() <= last);
       break;
     }
+}
+
+// Ends of connections to a local port, on the side that connected.
+std::vector<int> connections_to(std::uint16_t port) {
+  std::vector<int> found;
+  for (int descriptor = 0; descriptor < 1024; ++descriptor) {
+    sockaddr_in peer{};
+    socklen_t size = sizeof peer;
+    if (::getpeername(descriptor, reinterpret_cast<sockaddr*>(&peer), &size) == 0 && peer.sin_family == AF_INET &&
+        ntohs(peer.sin_port) == port)
+      found.push_back(descriptor);
+  }
+  return found;
+}
+
+int tcp_option(int descriptor, int level, int option) {
+  int value = 0;
+  socklen_t size = sizeof value;
+  EXPECT_EQ(::getsockopt(descriptor, level, option, &value, &size), 0);
+  return value;
+}
+
+// The host of a publisher may vanish without closing its connections, and return at the same address.
+TEST(Zmq, ProbesAnIdleConnection) {
+  const auto from = publisher();
+  Inbox inbox;
+  const auto to = subscriber(inbox);
+  ASSERT_TRUE(to->add(from->endpoint()));
+  join(*from, inbox);
+  const std::vector<int> connections = connections_to(from->port());
+  ASSERT_EQ(connections.size(), 1U);
+  EXPECT_EQ(tcp_option(connections[0], SOL_SOCKET, SO_KEEPALIVE), 1);
+  EXPECT_EQ(tcp_option(connections[0], IPPROTO_TCP, TCP_KEEPIDLE), 30);
+  EXPECT_EQ(tcp_option(connections[0], IPPROTO_TCP, TCP_KEEPINTVL), 10);
+  EXPECT_EQ(tcp_option(connections[0], IPPROTO_TCP, TCP_KEEPCNT), 3);
 }
 
 TEST(Zmq, WaitsForAPublisherThatIsNotThereYet) {
