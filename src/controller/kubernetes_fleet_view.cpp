@@ -1,5 +1,6 @@
 // What the planner and the live page see of a fleet in Kubernetes.
 #include <algorithm>
+#include <utility>
 
 #include "controller/kubernetes_fleet.h"
 
@@ -60,10 +61,14 @@ void KubernetesFleet::fill(std::size_t index, signals::PoolObservation& seen) co
                         pool.hold.cause != actuation::HoldCause::kAutoscaler;
     seen.target_replicas = is_own ? *pool.wanted : pool.scale->replicas;
   }
-  std::vector<ReplicaView> counted = replicas(index);
-  std::erase_if(counted, [&](const ReplicaView& view) {
-    return is_stuck(pool.groups.at(view.name).pod, pool.replicas.at(view.name), options_, loop_.now());
-  });
+  std::vector<ReplicaView> counted;
+  for (ReplicaView& view : replicas(index)) {
+    const connect::PodGroup& group = pool.groups.at(view.name);
+    if (!is_stuck(group.pod, pool.replicas.at(view.name), options_, loop_.now()))
+      counted.push_back(std::move(view));
+    else if (!nodes_of(group).empty())
+      ++seen.stuck;
+  }
   add_replicas(counted, seen);
 }
 

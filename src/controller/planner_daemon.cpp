@@ -90,7 +90,7 @@ PlannerDaemon::PlannerDaemon(net::Loop& loop, net::Client& client, Fleet& fleet,
 }
 
 PlannerDaemon::~PlannerDaemon() {
-  if (!is_ending_ && leads()) save_policy();
+  if (!is_ending_ && leads()) keeper_.save(control_loop_, gpu_costs_.costs());
   for (const net::Loop::Timer timer : timers_) loop_.cancel(timer);
 }
 
@@ -158,7 +158,12 @@ void PlannerDaemon::watch_data() {
 void PlannerDaemon::take_traffic(const TrafficPage* page) {
   if (!reported_data_) watch_data();
   if (page == nullptr) return;
+  const signals::RequestEnds before = traffic_.ends();
   traffic_.take(*page, loop_.now());
+  // A page that begins before traffic_ did was counted by the recorder of that time, or is older than this planner. The
+  // page around that moment is left out, too.
+  const double known_s = core::to_seconds(loop_.now() - tokens_from_);
+  if (page->items.empty() || page->now_s - page->items.front().at_s <= known_s) ends_ += traffic_.ends() - before;
   observe_scaling();
 }
 
@@ -168,7 +173,7 @@ void PlannerDaemon::observe_scaling() {
     pools[index].name = options_.pools[index].name;
     fleet_.fill(index, pools[index]);
   }
-  scaling_.observe(loop_.now(), pools, traffic_.ends());
+  scaling_.observe(loop_.now(), pools, ends_);
 }
 
 // ---- a tick ---------------------------------------------------------------------------------------------------------
@@ -290,6 +295,8 @@ void PlannerDaemon::restore_policy() {
 
 void PlannerDaemon::save_policy() {
   policy_saved_at_ = loop_.now();
+  // A write would replace what could not be read.
+  if (!keeper_.has_read()) return keeper_.restore_again(control_loop_, gpu_costs_, [this] { return loop_.now(); });
   keeper_.save(control_loop_, gpu_costs_.costs());
 }
 

@@ -27,6 +27,7 @@
 #include "net/loop.h"
 #include "report/metrics.h"
 #include "signals/data_state.h"
+#include "signals/request_ends.h"
 #include "signals/slo.h"
 #include "telemetry/message_metrics.h"
 #include "telemetry/token_metrics.h"
@@ -163,8 +164,9 @@ class PlannerDaemon {
   logging::Log& log_;
   std::function<void(const decision::DecisionRecord&)> record_;
   GpuCostMeter gpu_costs_;
-  core::Instant tokens_from_;  // Tokens of requests that ended before are not counted, or were.
+  core::Instant tokens_from_;  // When traffic_ began. What ended before is not counted, or was.
   TrafficRecorder traffic_;
+  signals::RequestEnds ends_;  // Of all requests so far, by all recorders.
   ScalingRecorder scaling_;
   decision::DecisionLoop control_loop_;
   signals::DataState data_ = signals::DataState::kNoGateway;

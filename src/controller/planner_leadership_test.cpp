@@ -11,7 +11,7 @@
 #include "controller/leadership.h"
 #include "controller/live_testing.h"
 #include "controller/planner_daemon.h"
-#include "controller/policy_store.h"
+#include "controller/policy_store_testing.h"
 #include "controller/shared_targets.h"
 #include "logging/log_testing.h"
 
@@ -36,28 +36,6 @@ class ScriptedLeadership final : public Leadership {
   std::string targets;
   mutable int asks_left = 0;  // Until the lead is lost; 0: never.
   std::uint64_t its_term = 0;
-};
-
-// Keeps one state, and answers when it is told to.
-class ScriptedStore final : public PolicyStore {
- public:
-  void load(Loaded loaded) override {
-    ++loads;
-    if (is_late)
-      waiting = std::move(loaded);
-    else
-      loaded(state);
-  }
-  void save(const connect::SavedPolicyState& saved, Saved done) override {
-    ++saves;
-    state = saved;
-    done({});
-  }
-
-  std::optional<connect::SavedPolicyState> state;
-  bool is_late = false;
-  Loaded waiting;
-  int loads = 0, saves = 0;
 };
 
 class PlannerLeadershipTest : public ::testing::Test {
@@ -208,12 +186,57 @@ TEST_F(PlannerLeadershipTest, ANewLeaderReadsWhatTheFormerOneLearned) {
   const PolicyStore::Loaded first = store->waiting;
   follow();
   lead(3);
-  first(store->state);
+  first(StoredState{store->state, {}});
   EXPECT_FALSE(daemon->has_target()) << "another planner may have saved since";
-  store->waiting(store->state);
+  store->waiting(StoredState{store->state, {}});
   EXPECT_GE(policy.decided, before - 1);
   EXPECT_TRUE(daemon->has_target());
   EXPECT_EQ(log.lines(logging::Event::kPolicyState).back(), "policy_state message=restored");
+}
+
+TEST_F(PlannerLeadershipTest, ANewLeaderThatCannotReadTheStateDecidesAndSavesNothingUntilItCan) {
+  open();
+  until_data();
+  lead(1);
+  until([&] { return policy.decided >= 3; });
+  connect::SavedPolicyState saved = *store->state;
+  saved.costs.emplace().pools = {{"chat", 1000h, 0.0}};
+  follow();
+
+  store->state = saved;
+  store->error = core::Error{core::ErrorCode::kEnvironment, "ConfigMap", "is forbidden", {}};
+  const int saves = store->saves, loads = store->loads;
+  lead(2);
+  until([&] { return policy.decided >= 3 && store->loads > loads + 2; });
+  EXPECT_TRUE(daemon->has_target());
+  EXPECT_EQ(store->saves, saves);
+  EXPECT_LT(daemon->gpu_costs().gpu_time("chat"), 1000h);
+  EXPECT_EQ(log.count(logging::Event::kFileUnwritable), 1U);
+  const int decided = policy.decided;
+
+  store->error.reset();
+  until([&] { return store->saves > saves; });
+  EXPECT_GE(store->state->costs->pools.at(0).gpu_time, 1000h);
+  EXPECT_GT(daemon->gpu_costs().gpu_time("chat"), 1000h);
+  EXPECT_EQ(log.lines(logging::Event::kPolicyState).back(), "policy_state message=restored");
+  EXPECT_EQ(log.count(logging::Event::kFileWritable), 1U);
+  until([&] { return policy.decided != decided; });
+  EXPECT_TRUE(daemon->has_target());
+}
+
+TEST_F(PlannerLeadershipTest, TheGpuCostIsSavedWhileNothingCanBeDecided) {
+  gateway.status = 500;
+  store->state.emplace();
+  store->state->state.policy = "another";
+  store->state->saved_unix_ms = 7;
+  store->state->costs.emplace().pools = {{"chat", 1000h, 0.0}};
+  open();
+  lead(1);
+  until([&] { return store->saves > 3; });
+  EXPECT_EQ(policy.decided, 0);
+  EXPECT_EQ(store->state->state.policy, "another");
+  EXPECT_EQ(store->state->saved_unix_ms, 7);
+  EXPECT_GT(store->state->costs->pools.at(0).gpu_time, 1000h);
 }
 
 TEST_F(PlannerLeadershipTest, NothingChangesIfTheLeadIsLostDuringTheDecision) {

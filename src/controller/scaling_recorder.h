@@ -38,7 +38,7 @@ class ScalingRecorder {
 
   explicit ScalingRecorder(std::size_t events_max = 50) : events_max_(events_max) {}
 
-  // `ends` are those of all requests so far. To be called about every second, with the same pools.
+  // `ends` are those of all requests so far, which never fall. To be called about every second, with the same pools.
   void observe(core::Instant now, std::span<const signals::PoolObservation> pools, const signals::RequestEnds& ends);
 
   [[nodiscard]] std::vector<ScalingEvent> events() const;  // Changes in progress first, then the newest.

@@ -68,6 +68,18 @@ TEST(ScalingRecorder, AReversedChangeIsOneEvent) {
   EXPECT_EQ(book.events()[0].settled, at_s(9));
 }
 
+TEST(ScalingRecorder, CountsThatFallDoNotWrapAround) {
+  ScalingRecorder book;
+  const auto look = [&](double second, const signals::PoolObservation& pool, const RequestEnds& ends) {
+    book.observe(at_s(second), {&pool, 1}, ends);
+  };
+  look(1, pool_with(3, 0, 3, 0), {100, 7, 0, 0, 0});
+  look(2, pool_with(1, 0, 1, 2), {100, 7, 0, 0, 0});
+  look(3, pool_with(1, 0, 1, 2), {10, 9, 0, 0, 0});
+  EXPECT_EQ(book.events()[0].ends, (RequestEnds{0, 2, 0, 0, 0}));
+  EXPECT_EQ(book.totals()[0].ends, (RequestEnds{0, 2, 0, 0, 0}));
+}
+
 // A lost replica is a change without a request.
 TEST(ScalingRecorder, AReplacementIsAnEventToo) {
   ScalingRecorder book;

@@ -31,7 +31,7 @@ class PlannerDaemonTest : public testing::Test {
     options.observe_only = observe_only;
     options.gateways.hosts = {{"127.0.0.1", gateway.address().port()}};
     options.gateways.interval = std::chrono::milliseconds{20};
-    options.gateways.timeout = std::chrono::milliseconds{500};
+    options.gateways.timeout = std::chrono::seconds{10};
     options.point_interval = std::chrono::milliseconds{50};
     options.points_max = 5;
     options.decisions_max = 3;

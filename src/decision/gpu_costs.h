@@ -1,8 +1,10 @@
 // The GPU cost of pools and of the tokens of tenants since a time, as plain data that outlives a process.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/time.h"
@@ -34,5 +36,9 @@ struct GpuCosts {
   std::vector<PoolGpuCost> pools{};
   std::vector<TenantGpuCost> tenants{};
 };
+
+// Adds the sums of another time to `costs`. A pair of tenant and model without a row gets one; after `tenants_max` rows
+// it is added to the row of the tenant and model `other`.
+void add_costs(GpuCosts& costs, const GpuCosts& more, std::size_t tenants_max, std::string_view other);
 
 }  // namespace penstock::decision

@@ -33,9 +33,9 @@ class DecisionTotals {
   // Of the GPU time from the last count on.
   void set_prices(std::vector<double> per_gpu_hour) { prices_ = std::move(per_gpu_hour); }
 
-  // GPU time runs from the observation before to this one, for the replicas that this one shows: starting, ready and
-  // draining ones are all paid for, and replicas asleep at the sleep price of their pool. A clock that steps back adds
-  // nothing.
+  // GPU time runs from the observation before to this one, for the replicas that this one shows: starting, ready,
+  // draining and stuck ones are all paid for, and replicas asleep at the sleep price of their pool. A clock that steps
+  // back adds nothing.
   void count(const signals::Observation& observation, const Decision& decision);
 
   [[nodiscard]] core::Duration gpu_time(std::size_t pool) const;

@@ -66,6 +66,18 @@ TEST(DecisionTotals, ReplicasAsleepCostAShareOfThePrice) {
   EXPECT_DOUBLE_EQ(*totals.cost(0), 6.0);
 }
 
+TEST(DecisionTotals, StuckReplicasArePaidFor) {
+  DecisionTotals totals{{2.0}};
+  for (const core::Duration at : {core::Duration{}, core::Duration{60min}}) {
+    signals::Observation seen = seen_at(at, {{signals::Role::kAggregated, 1}});
+    seen.pools[0].gpus_per_replica = 2;
+    seen.pools[0].stuck = 3;
+    totals.count(seen, with_shares({std::nullopt}));
+  }
+  EXPECT_EQ(totals.gpu_time(0), core::Duration{8h});
+  EXPECT_DOUBLE_EQ(*totals.cost(0), 16.0);
+}
+
 TEST(DecisionTotals, PoolsOfARoleBearTheCostOfTheirTokens) {
   DecisionTotals totals{{2.0, 1.0}};
   for (const core::Duration at : {core::Duration{}, core::Duration{60min}})

@@ -125,6 +125,8 @@ struct PoolObservation : Pool {
   std::uint32_t asleep = 0;             // Loaded, without weights and KV cache on the GPU; growth wakes them first.
   std::uint32_t starting_to_sleep = 0;  // They start up, sleep then, and are not counted above.
   std::uint32_t switching = 0;  // Replicas of the other role that drain in order to serve here; that pool counts them.
+  // They have a node but cannot start, or do not end. They are paid for, but neither counted above nor listed.
+  std::uint32_t stuck = 0;
   std::vector<ReplicaObservation> replicas;  // Replicas in all these states, oldest first.
   std::uint32_t unrouted_requests = 0;       // Requests that wait because no replica is ready.
   std::uint64_t arrivals_total = 0;          // Counters since the start of the run.

@@ -1,6 +1,7 @@
 // Counts of the ends of requests, as clients saw them.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <string_view>
@@ -23,9 +24,13 @@ struct RequestEnds {
     cancelled += more.cancelled;
     return *this;
   }
-  friend RequestEnds operator-(RequestEnds later, const RequestEnds& earlier) {
-    return {later.completed - earlier.completed, later.failed - earlier.failed, later.truncated - earlier.truncated,
-            later.timed_out - earlier.timed_out, later.cancelled - earlier.cancelled};
+  // A count that fell is 0.
+  friend RequestEnds operator-(const RequestEnds& later, const RequestEnds& earlier) {
+    const auto growth = [&](std::uint64_t RequestEnds::*count) {
+      return later.*count - std::min(later.*count, earlier.*count);
+    };
+    return {growth(&RequestEnds::completed), growth(&RequestEnds::failed), growth(&RequestEnds::truncated),
+            growth(&RequestEnds::timed_out), growth(&RequestEnds::cancelled)};
   }
   friend bool operator==(const RequestEnds&, const RequestEnds&) = default;
 
