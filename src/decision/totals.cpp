@@ -17,8 +17,8 @@ void DecisionTotals::count(const signals::Observation& observation, const Decisi
   for (std::size_t i = 0; i < observation.pools.size(); ++i) {
     const signals::PoolObservation& pool = observation.pools[i];
     names_.push_back(pool.name);
-    const double paid = paid_replicas(pool) + pool.stuck;
-    const core::Duration used = core::from_seconds(core::to_seconds(passed) * pool.gpus_per_replica * paid);
+    const core::Duration used =
+        core::from_seconds(core::to_seconds(passed) * pool.gpus_per_replica * paid_replicas(pool));
     PoolTotals& totals = pools_[i];
     totals.gpu_time += used;
     const double usd = i < prices_.size() ? core::to_hours(used) * prices_[i] : 0.0;

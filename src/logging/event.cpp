@@ -178,8 +178,8 @@ constexpr std::array kEvents = {
               "A process on this machine ended: its exit code or signal, and the last line of its output."},
     EventInfo{
         Event::kFileUnwritable, kWarning, "file_unwritable", "gateway, plan", "error",
-        "A state file, the history, a report, the ConfigMap of the state or the access log cannot be written; it is "
-        "tried again. Lines of the access log are lost meanwhile."},
+        "A state file, the history, a report, the ConfigMap of the state or the access log cannot be written, or a "
+        "saved state cannot be read; it is tried again. Lines of the access log are lost meanwhile."},
     EventInfo{Event::kFileWritable, kInfo, "file_writable", "gateway, plan", "error",
               "The state or the access log can be written again; `error` is the one that is over."},
     EventInfo{Event::kDecisionLogFailed, kError, "decision_log_failed", "plan", "error",

@@ -16,6 +16,7 @@ constexpr std::array<int, 6> kHolds{5, 10, 15, 20, 30, 60};  // Minutes.
 constexpr double kTurn = 15.0;
 
 const Controller kReference{0.1, std::chrono::minutes{15}};  // Of the first figures.
+// The following constants were compared with other values: docs/decisions/0037.
 constexpr double kCareful = 0.7;  // Share of the error budget that is planned: the best of many is lucky.
 constexpr double kCareMost = 0.3, kCareLeast = 2.0;   // Bounds of what past misses make of it.
 constexpr double kBiasLeast = 0.25, kBiasMost = 4.0;  // Bounds of the observed misses relative to the expected ones.

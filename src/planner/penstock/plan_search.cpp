@@ -13,7 +13,7 @@ namespace {
 constexpr double kGain = 0.005;  // Gain of a doubled fleet below which it counts as none.
 constexpr double kDoubt = 0.5;   // Standard deviations.
 constexpr double kSameLoad = 0.02;
-constexpr double kMoreForOne = 1.5;  // Added to the multiples of futures of a pool of one replica.
+constexpr double kMoreForOne = 1.5;  // Added to futures of a pool of one replica (docs/decisions/0037).
 constexpr double kRounding = 1e-9;
 
 // How much a fleet may miss over the futures: a part of the allowance, and standard deviations of the misses more.
