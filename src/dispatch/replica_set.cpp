@@ -111,7 +111,9 @@ std::uint32_t ReplicaSet::add(const ReplicaSpec& spec, core::Instant now) {
 }
 
 void ReplicaSet::set(const std::vector<ReplicaSpec>& specs, core::Instant now) {
-  for (Replica& replica : replicas_) replica.present = false;
+  for (Replica& replica : replicas_)
+    // Nothing checks a replica that is not listed. Its checks begin anew when it is listed again.
+    if (!std::exchange(replica.present, false)) replica.health = ReplicaHealth::kHealthy;
   for (const ReplicaSpec& spec : specs) {
     const auto known = slot_of(spec.id);
     const bool same = known && replicas_[*known].spec.number == spec.number &&

@@ -188,6 +188,21 @@ TEST_F(ReplicaSetTest, TheSameReplicaKeepsWhatIsKnownOfIt) {
   EXPECT_FALSE(eligible(slot)) << "it is as unhealthy as before";
 }
 
+TEST_F(ReplicaSetTest, AReplicaThatIsListedAgainIsHealthyUntilItIsChecked) {
+  for (const auto health : {ReplicaHealth::kUnhealthy, ReplicaHealth::kSlow}) {
+    set.set({replica_named("r1"), replica_named("r2")}, kNow);
+    const std::uint32_t slot = *set.slot_of("r1");
+    static_cast<void>(dispatch_to(slot));
+    set.set_health(slot, health, kNow);
+    set.set({replica_named("r2")}, kNow);
+    EXPECT_FALSE(eligible(slot));
+    set.set({replica_named("r1"), replica_named("r2")}, kNow);
+    EXPECT_EQ(set.slot_of("r1"), slot) << "it still has a request";
+    EXPECT_TRUE(set.replica(slot).is_healthy());
+    EXPECT_TRUE(eligible(slot));
+  }
+}
+
 TEST_F(ReplicaSetTest, OnlyHealthyServingReplicasMayBeChosen) {
   ReplicaSpec spec = replica_named("r1");
   for (const auto& [phase, may] : {std::pair{ReplicaPhase::kWarming, false}, std::pair{ReplicaPhase::kServing, true},

@@ -85,7 +85,11 @@ bool AnswerRelay::write_without_usage(net::Exchange& exchange, std::string_view 
   if (settled == 0 && held_.size() + bytes.size() > kHeldMax) settled = bytes.size();
   held_.append(bytes.substr(0, settled));
   std::string out;
-  if (settled > 0) out = take_held();
+  if (settled > 0) {
+    out = take_held();
+    // The event may be in a chunk whose line end has not come.
+    holds_usage_ = has_usage && settled < bytes.size();
+  }
   held_.append(bytes.substr(settled));
   return out.empty() || write(exchange, out);
 }

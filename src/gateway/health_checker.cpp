@@ -125,8 +125,11 @@ void HealthChecker::update_dispatcher() {
   for (const auto& [id, replica] : replicas_)
     if (!replica.endpoint.model.empty() && replica.has_address()) endpoints.push_back(replica.endpoint);
   dispatcher_.set_replicas(endpoints, loop_.now());
-  for (const auto& [id, replica] : replicas_)
+  // The dispatcher takes a replica that was not in its last list for a healthy one.
+  for (const auto& [id, replica] : replicas_) {
     if (!replica.is_healthy()) dispatcher_.set_health(id, replica.health, loop_.now());
+    if (replica.unresponsive) dispatcher_.set_unresponsive(id, true);
+  }
   update_counted_models();
 }
 
@@ -314,9 +317,7 @@ void HealthChecker::update_problems() {
     else if (!replica.telemetry_failure.empty())
       add("metrics_unavailable", replica.telemetry_failure);
   }
-  if (problems == problems_) return;
-  problems_ = problems;
-  dispatcher_.set_problems(std::move(problems));
+  if (problems != problems_) dispatcher_.set_problems(problems_ = std::move(problems));
 }
 
 void HealthChecker::update_models_complete() {

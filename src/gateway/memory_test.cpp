@@ -240,6 +240,44 @@ TEST(Memory, ALargeBodyOfATenantAtItsLimitIsRefusedBeforeItIsRead) {
   EXPECT_EQ(first.read_answer().status, 200);
 }
 
+TEST(Memory, ARefusalBeforeTheBodyIsReadNamesTheMemory) {
+  TestReplica replica{answer_well};
+  GatewayOptions options = with_memory(4 << 20);
+  add_tenant(options);
+  TestGateway gateway{{spec_of(replica, "r1")}, std::move(options)};
+  RawClient client{gateway.address()};
+  client.send(head_of_a_large_body("key"));
+  const auto answer = client.read_answer();
+  EXPECT_EQ(answer.status, 503);
+  EXPECT_NE(answer.body.find(R"("type":"overloaded_error")"), std::string::npos) << answer.body;
+  EXPECT_NE(answer.body.find(R"("code":"memory")"), std::string::npos) << answer.body;
+  EXPECT_EQ(field_in(answer.head, "retry-after"), "1");
+  EXPECT_EQ(metric(gateway, R"(penstock_refusals_total{code="memory"})"), 1.0);
+}
+
+TEST(Memory, UnsentOutputCountsForTheTenantOfItsRequest) {
+  const std::string large = with_length("200 OK", std::string(40 << 20, 'x'));
+  TestReplica replica{
+      [&](Peer& peer, const std::string&, int number) { peer.send(number < 2 ? good_answer() : large); }};
+  GatewayOptions options = with_memory(256 << 20);
+  options.api_keys = {{"first", 0}, {"second", 1}};
+  options.dispatch.tenants.resize(2);
+  options.dispatch.tenants[0].name = "first";
+  options.dispatch.tenants[1].name = "second";
+  TestGateway gateway{{spec_of(replica, "r1")}, std::move(options)};
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(ask(gateway, chat_body(), "Authorization: Bearer first\r\n").status, 200);
+  RawClient client{gateway.address(), 8 * 1024};
+  client.send(chat_request(chat_body(), "Authorization: Bearer second\r\n"));
+  // What the gateway holds while the client does not read may be too little to count. It changes with each read.
+  double held = 0.0;
+  for (int i = 0; i < 200 && held == 0.0 && client.read_some(); ++i)
+    held = metric(gateway, R"(penstock_tenant_memory_held_bytes{tenant="second"})");
+  EXPECT_GT(held, 0.0);
+  EXPECT_EQ(metric(gateway, R"(penstock_tenant_memory_held_bytes{tenant="first"})"), 0.0);
+  client.close();
+  EXPECT_TRUE(wait_for_memory(gateway, 0.0));
+}
+
 TEST(Memory, AReplicaWithoutMetricsIsScrapedLessAndLessOften) {
   std::atomic<int> scrapes{0};
   net::testing::ScriptedServer server{[&](Peer& peer, int) {

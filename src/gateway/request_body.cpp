@@ -20,9 +20,11 @@ void RequestBody::take(net::Exchange& exchange) {
   body_.pad();
 }
 
-std::optional<Refusal> RequestBody::charge_to(std::uint32_t tenant) {
+std::optional<Refusal> RequestBody::charge_to(std::uint32_t tenant, net::Exchange& exchange) {
   tenant_ = tenant;
-  if (body_.charge_to(*context_.accounts[tenant])) return std::nullopt;
+  net::MemoryAccount& account = *context_.accounts[tenant];
+  exchange.charge_to(account);
+  if (body_.charge_to(account)) return std::nullopt;
   ++context_.memory_refusals;
   return memory_refusal();
 }

@@ -30,8 +30,8 @@ class RequestBody {
 
   // Takes the body of the exchange.
   void take(net::Exchange& exchange);
-  // Returns a refusal if the tenant would hold too much memory.
-  [[nodiscard]] std::optional<Refusal> charge_to(std::uint32_t tenant);
+  // Lets the tenant pay for the body and for the answer. Returns a refusal if it would hold too much memory.
+  [[nodiscard]] std::optional<Refusal> charge_to(std::uint32_t tenant, net::Exchange& exchange);
   [[nodiscard]] std::string_view view() const { return body_.view(); }
 
   // Calls `done` with the refusal, if there is one, now or later; `context.scratch` and

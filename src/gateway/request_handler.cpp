@@ -33,7 +33,7 @@ void RequestHandler::begin(net::Exchange& exchange, api::Endpoint endpoint) {
   enter(Phase::kReading);
   ReadRequest read;
   auto refusal = read_head(context_, exchange, endpoint, ids_.own, read);
-  if (!refusal) refusal = body_.charge_to(read.info.tenant);
+  if (!refusal) refusal = body_.charge_to(read.info.tenant, exchange);
   if (refusal) return finish_reading(std::move(refusal), read);
   body_.parse(endpoint, [this, read](std::optional<Refusal> fault) mutable { finish_reading(std::move(fault), read); });
 }

@@ -30,6 +30,34 @@ TEST(StreamRelay, TheBeginningOfAStreamIsRelayedWithItsFirstContent) {
     }
 }
 
+TEST(StreamRelay, TheUsageIsStrippedWhereverAReadEnds) {
+  std::string finish, usage;
+  api::append_finish_event(finish, kFrame, api::FinishReason::kStop);
+  api::append_usage_event(usage, kFrame, {12, 9, 4});
+  const std::string one = text_event("one"), done{api::kDoneEvent}, whole = one + finish + usage + done;
+  const std::string plain = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n";
+  const std::string answers[] = {
+      chunked_head() + chunk(one) + chunk(finish) + chunk(usage) + chunk(done) + std::string{net::kLastChunk},
+      plain + "Content-Length: " + std::to_string(whole.size()) + "\r\n\r\n" + whole,
+  };
+  for (const std::string& bytes : answers) {
+    const std::size_t body_at = bytes.find("\r\n\r\n") + 4;
+    TestReplica replica{[&](Peer& peer, const std::string&, int number) {
+      const std::size_t cut = body_at + static_cast<std::size_t>(number);
+      peer.send(bytes.substr(0, cut));
+      std::this_thread::sleep_for(1ms);
+      peer.send(bytes.substr(cut));
+    }};
+    TestGateway gateway{{spec_of(replica, "r1")}};
+    for (std::size_t cut = body_at; cut < bytes.size(); ++cut) {
+      const auto answer = ask(gateway, chat_body("hi", kStream));
+      EXPECT_EQ(answer.body, one + finish + done) << bytes.substr(0, cut);
+      EXPECT_TRUE(answer.whole);
+    }
+    gateway.end();
+  }
+}
+
 TEST(StreamRelay, NothingIsHeldBackFromTheFirstContentOn) {
   std::string first;
   api::append_first_event(first, kFrame);

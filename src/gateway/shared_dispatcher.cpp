@@ -139,26 +139,27 @@ void SharedDispatcher::set_replicas(const std::vector<ReplicaEndpoint>& replicas
   std::vector<dispatch::ReplicaSpec> specs;
   for (const ReplicaEndpoint& replica : replicas) {
     const auto same = numbers.find({replica.id, replica.url});
+    const Known* const last = same == numbers.end() ? nullptr : &before.at(same->second);
     Known next{replica, nullptr, {}};
-    next.endpoint.number = same == numbers.end() ? ++next_number_ : same->second;
-    if (same != numbers.end()) {
-      const Known& last = before.at(same->second);
-      next.kv_events = last.kv_events;
-      if (last.target->model == replica.model && last.target->addresses == replica.addresses &&
-          last.target->credentials == replica.credentials)
-        next.target = last.target;
+    next.endpoint.number = last == nullptr ? ++next_number_ : same->second;
+    if (last != nullptr) {
+      next.kv_events = last->kv_events;
+      if (last->target->model == replica.model && last->target->addresses == replica.addresses &&
+          last->target->credentials == replica.credentials)
+        next.target = last->target;
     }
-    if (!next.target) {
-      next.target = make_target(replica);
-      if (same != numbers.end()) next.target->unresponsive = before.at(same->second).target->unresponsive.load();
-    }
+    if (!next.target) next.target = make_target(replica);
+    // The checks of a replica that is listed again begin anew.
+    if (last != nullptr) next.target->unresponsive = last->listed && last->target->unresponsive;
     specs.push_back(next.endpoint);
     known_.insert_or_assign(next.endpoint.number, std::move(next));
   }
   dispatcher_.set_replicas(specs, now);
-  // A replica that was removed from the list stays known while it has requests.
-  for (const dispatch::ReplicaStatus& status : dispatcher_.replicas(now))
-    if (const auto last = before.find(status.spec.number); last != before.end()) known_.insert(*last);
+  for (const dispatch::ReplicaStatus& status : dispatcher_.replicas(now)) {
+    const auto last = before.find(status.spec.number);
+    if (last == before.end()) continue;
+    if (const auto [kept, is_unlisted] = known_.insert(*last); is_unlisted) kept->second.listed = false;
+  }
 }
 
 void SharedDispatcher::set_models_complete(bool complete) {

@@ -96,7 +96,8 @@ class SharedDispatcher {
   void reconfigure(const dispatch::ReloadableOptions& options);
   [[nodiscard]] dispatch::BudgetReport budget_report(core::Instant now) const;
   void change_budgets(const dispatch::BudgetChanges& changes, core::Instant now);
-  void set_replicas(const std::vector<ReplicaEndpoint>& replicas, core::Instant now);  // The models must be known.
+  // The models must be known. A replica that was not in the last list counts as healthy and responsive.
+  void set_replicas(const std::vector<ReplicaEndpoint>& replicas, core::Instant now);
   // See dispatch::Dispatcher. The gateway is ready once this was true.
   void set_models_complete(bool complete);
   void set_health(std::string_view id, dispatch::ReplicaHealth health, core::Instant now);
@@ -131,10 +132,11 @@ class SharedDispatcher {
  private:
   [[nodiscard]] std::optional<RoutedGrant> routed(const std::optional<dispatch::Grant>& grant) const;
 
-  struct Known {  // A replica in the latest list from discovery.
+  struct Known {
     ReplicaEndpoint endpoint;
     std::shared_ptr<const Target> target;
     telemetry::MessageCounts kv_events;
+    bool listed = true;  // In the latest list from discovery; other replicas stay known while they have requests.
   };
 
   mutable std::mutex mutex_;

@@ -95,5 +95,40 @@ TEST_F(SharedDispatcherTest, ANewAddressOfTheSameUrlIsTheSameReplica) {
   EXPECT_EQ(after.grant->target->addresses, moved.addresses);
 }
 
+TEST_F(SharedDispatcherTest, AReplicaThatIsListedAgainWithARequestInFlightIsCheckedAnew) {
+  for (const auto health : {dispatch::ReplicaHealth::kUnhealthy, dispatch::ReplicaHealth::kSlow}) {
+    dispatcher.set_models_complete(true);
+    dispatcher.set_replicas({replica_at("http://127.0.0.1:9")}, kNow);
+    const RoutedArrival before = arrive();
+    ASSERT_TRUE(before.grant);
+    dispatcher.set_health("r1", health, kNow);
+    dispatcher.set_unresponsive("r1", true);
+    dispatcher.set_replicas({}, kNow);
+    EXPECT_TRUE(before.grant->target->unresponsive) << "its request may leave it";
+    dispatcher.set_replicas({replica_at("http://127.0.0.1:9")}, kNow);
+    EXPECT_FALSE(before.grant->target->unresponsive);
+    const Overview seen = dispatcher.overview(kNow);
+    ASSERT_EQ(seen.replicas.size(), 1U);
+    EXPECT_TRUE(seen.replicas.front().healthy);
+    EXPECT_TRUE(dispatcher.ready(kNow));
+    const RoutedArrival after = arrive();
+    ASSERT_TRUE(after.grant);
+    EXPECT_EQ(after.grant->slot, before.grant->slot);
+  }
+}
+
+TEST_F(SharedDispatcherTest, AReplicaThatReturnsFromAnotherUrlIsCheckedAnew) {
+  dispatcher.set_replicas({replica_at("http://127.0.0.1:9")}, kNow);
+  const RoutedArrival before = arrive();
+  ASSERT_TRUE(before.grant);
+  dispatcher.set_unresponsive("r1", true);
+  dispatcher.set_replicas({replica_at("http://127.0.0.1:10")}, kNow);
+  dispatcher.set_replicas({replica_at("http://127.0.0.1:9")}, kNow);
+  const RoutedArrival after = arrive();
+  ASSERT_TRUE(after.grant);
+  EXPECT_EQ(after.grant->target->host_field, "127.0.0.1:9");
+  EXPECT_FALSE(after.grant->target->unresponsive);
+}
+
 }  // namespace
 }  // namespace penstock::gateway

@@ -101,6 +101,7 @@ TEST(UnresponsiveReplica, RequestsWithoutAByteAreRetriedElsewhere) {
   EXPECT_EQ(request.gateway().log().count(logging::Event::kReplicaUnresponsive), 1U);
   EXPECT_EQ(request.gateway().log().count(logging::Event::kRetry), 1U);
   EXPECT_TRUE(request.gateway().wait_for(R"("failures_total":1)"));
+  hanging.answer();
   request.gateway().end();
 }
 
@@ -145,6 +146,47 @@ TEST(UnresponsiveReplica, AReplicaThatIsOnlySlowKeepsItsRequests) {
 TEST(UnresponsiveReplica, AReplicaThatAnswersChecksWithAnErrorKeepsItsRequests) {
   HangingReplica draining{{}, [](const std::string&) { return with_length("503 Service Unavailable", "{}"); }};
   expect_no_retry(draining);
+}
+
+TEST(UnresponsiveReplica, AReplicaWhoseAddressIsLostAndFoundIsStillUnresponsive) {
+  HangingReplica hanging;
+  TestReplica good{answer_well};
+  TestGateway gateway{{hanging.spec("hanging")}, checked_often()};
+  RawClient client{gateway.address()};
+  client.send(chat_request(chat_body()));
+  for (int i = 0; i < 4000 && gateway.log().count(logging::Event::kReplicaUnresponsive) == 0; ++i)
+    std::this_thread::sleep_for(5ms);
+  ReplicaEndpoint lost = hanging.spec("hanging");
+  lost.addresses.clear();
+  gateway.set_replicas({lost});
+  gateway.set_replicas({hanging.spec("hanging"), spec_of(good, "good")});
+  const auto answer = client.read_answer();
+  EXPECT_EQ(answer.status, 200);
+  EXPECT_EQ(field_in(answer.head, "x-penstock-replica"), "good");
+  hanging.answer();
+  gateway.end();
+}
+
+TEST(UnhealthyReplica, ThatReturnsToTheListWithARequestInFlightGetsRequests) {
+  std::atomic<bool> fails = true;
+  HangingReplica replica{{}, [&](const std::string& request) {
+                           if (request.starts_with("GET /v1/models")) return with_length("200 OK", kModelsAnswer);
+                           return with_length(fails ? "503 Service Unavailable" : "200 OK", "{}");
+                         }};
+  TestGateway gateway{{replica.spec("r1")}, checked_often()};
+  RawClient first{gateway.address()}, second{gateway.address()};
+  first.send(chat_request(chat_body()));
+  EXPECT_TRUE(gateway.wait_for(R"("eligible":false)"));
+  gateway.set_replicas({});
+  fails = false;
+  gateway.set_replicas({replica.spec("r1")});
+  EXPECT_TRUE(gateway.wait_for(R"("eligible":true)"));
+  second.send(chat_request(chat_body()));
+  for (int i = 0; i < 4000 && replica.completions() < 2; ++i) std::this_thread::sleep_for(5ms);
+  replica.answer();
+  EXPECT_EQ(first.read_answer().status, 200);
+  EXPECT_EQ(second.read_answer().status, 200);
+  gateway.end();
 }
 
 TEST(UnresponsiveReplica, WithoutAnotherReplicaTheRequestWaitsForIt) {

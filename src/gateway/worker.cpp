@@ -241,6 +241,11 @@ std::string Worker::request_id(const net::RequestHead& head) {
 }
 
 std::string Worker::error_body(int status, std::string_view fault) {
+  if (status == 503) {
+    const Refusal refusal = memory_refusal();
+    context_.refusal_counts.count(refusal);
+    return api::error_body(refusal.error);
+  }
   api::ApiError error;
   error.status = status;
   error.type = status >= 500 ? "api_error" : "invalid_request_error";

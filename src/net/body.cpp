@@ -54,7 +54,7 @@ void Body::pad() {
 
 void Body::clear(std::size_t kept_bytes_max) {
   size_ = 0;
-  hold_.release();
+  hold_ = {};
   if (capacity_ <= kept_bytes_max) return;
   bytes_.reset();
   capacity_ = 0;

@@ -49,7 +49,8 @@ class Body {
   [[nodiscard]] std::size_t room() const { return capacity_ - size_; }
   void added(std::size_t bytes) { size_ += bytes; }
 
-  // Drops the content. Memory of up to `kept_bytes_max` stays for the next content and is no longer counted.
+  // Drops the content, and forgets the account. Memory of up to `kept_bytes_max` stays for the next content and is no
+  // longer counted.
   void clear(std::size_t kept_bytes_max = 0);
 
  private:

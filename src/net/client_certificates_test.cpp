@@ -30,10 +30,12 @@ std::shared_ptr<TlsContext> client_with(const TestCertificate& ca, const TestCer
 // A server that answers with the name of its client.
 class NamingServer {
  public:
-  NamingServer(const TestCertificate& own, const TestCertificate& client_ca, ClientCertificates clients)
+  NamingServer(const TestCertificate& own, const Pem& client_ca, ClientCertificates clients)
       : server_{[](Exchange& exchange) { exchange.respond(200, {}, exchange.client_name()); },
                 {},
-                *TlsContext::server(own.certificate(), own.key(), client_ca.certificate(), clients)} {}
+                *TlsContext::server(own.certificate(), own.key(), client_ca, clients)} {}
+  NamingServer(const TestCertificate& own, const TestCertificate& client_ca, ClientCertificates clients)
+      : NamingServer{own, Pem{client_ca.certificate()}, clients} {}
 
   // Returns the answer to one request over a new connection.
   core::Result<FetchAnswer> answer_to(const std::shared_ptr<TlsContext>& tls) {
@@ -56,9 +58,10 @@ class NamingServer {
 };
 
 struct Authority {
-  TestCertificate ca{{.common_name = "authority"}};
+  explicit Authority(const std::string& name = "authority") : ca{{.common_name = name}} {}
+  TestCertificate ca;
   TestCertificate server{{.issuer = &ca}};
-  TestCertificate own{{.common_name = "front-proxy-client", .issuer = &ca}};
+  TestCertificate own{{.common_name = "front-proxy-client", .issuer = &ca, .serial = 4}};
 };
 
 TEST(ClientCertificates, NameTheClient) {
@@ -99,6 +102,43 @@ TEST(ClientCertificates, ThatAreExpiredEarlyOrForeignAreRefused) {
   }
 }
 
+TEST(ClientCertificates, ThatAreRevokedAreRefused) {
+  const Authority authority, second{"second authority"};
+  const TestCertificate revoked{{.common_name = "revoked", .issuer = &authority.ca, .serial = 3}};
+  const std::string certificates = content_of(authority.ca.certificate()) + content_of(second.ca.certificate());
+  const std::string list = authority.ca.revocation_list({&revoked});
+  struct Case {
+    const char* what;
+    std::string client_ca;
+    const TestCertificate* own;
+    bool accepted;
+  };
+  const Case cases[] = {
+      {"no list", certificates, &revoked, true},
+      {"revoked", certificates + list, &revoked, false},
+      {"another one of the issuer", certificates + list, &authority.own, true},
+      {"another issuer without a list", certificates + list, &second.own, false},
+      {"another issuer with a list", certificates + list + second.ca.revocation_list({}), &second.own, true},
+      {"outdated list", certificates + authority.ca.revocation_list({}, -60), &authority.own, false},
+  };
+  for (const auto clients : {ClientCertificates::kOptional, ClientCertificates::kRequired})
+    for (const Case& each : cases) {
+      NamingServer server{authority.server, Pem{"client-ca", each.client_ca}, clients};
+      const auto answer = server.answer_to(client_with(authority.ca, *each.own));
+      EXPECT_EQ(answer.has_value(), each.accepted)
+          << each.what << ": " << (answer ? answer->body : answer.error().message());
+    }
+}
+
+TEST(ClientCertificates, AreOptionalBesideARevocationList) {
+  const Authority authority;
+  const std::string trusted = content_of(authority.ca.certificate()) + authority.ca.revocation_list({&authority.own});
+  NamingServer server{authority.server, Pem{"client-ca", trusted}, ClientCertificates::kOptional};
+  const auto answer = server.answer_to(authority.ca.client());
+  ASSERT_TRUE(answer) << answer.error().message();
+  EXPECT_EQ(answer->body, "");
+}
+
 TEST(ClientCertificates, WithATruncatedNameIdentifyNoClient) {
   const Authority authority;
   const TestCertificate own{{.common_name = std::string{"admin\0.example", 14}, .issuer = &authority.ca}};
@@ -120,6 +160,21 @@ TEST(ServerCertificates, ThatAreExpiredOrForeignAreRefusedWithTheCause) {
   const auto of_other = other.answer_to(authority.ca.client());
   ASSERT_FALSE(of_other);
   EXPECT_NE(of_other.error().message().find("not trusted"), std::string::npos) << of_other.error().message();
+}
+
+TEST(ServerCertificates, ThatAreRevokedAreRefused) {
+  const Authority authority;
+  NamingServer server{authority.server, authority.ca, ClientCertificates::kOptional};
+  const std::string trusted = content_of(authority.ca.certificate());
+  for (const bool is_revoked : {false, true}) {
+    const auto list = is_revoked ? authority.ca.revocation_list({&authority.server}) : authority.ca.revocation_list({});
+    const auto tls = TlsContext::client({"ca", trusted + list});
+    ASSERT_TRUE(tls) << tls.error().message();
+    const auto answer = server.answer_to(*tls);
+    const std::string failure = answer ? std::string{} : answer.error().message();
+    EXPECT_EQ(failure.find("certificate revoked") != std::string::npos, is_revoked) << failure;
+    EXPECT_EQ(answer.has_value(), !is_revoked);
+  }
 }
 
 TEST(Pem, InMemoryIsAsGoodAsAFile) {

@@ -101,16 +101,19 @@ TEST(Body, IsUnchangedWhenMemoryIsRefused) {
   EXPECT_TRUE(free.append("hello"));
 }
 
-TEST(Body, MemoryThatIsKeptForTheNextContentCountsAgainWithIt) {
+TEST(Body, MemoryThatIsKeptCountsForTheTenantOfTheNextContent) {
   MemoryBudget budget{10'000, 10'000};
   Body body;
   ASSERT_TRUE(body.charge_to(budget.account("tenant")));
   ASSERT_TRUE(body.append(std::string(5'000, 'x')));
   body.clear(8'000);
+  EXPECT_EQ(body.account(), nullptr);
   EXPECT_EQ(budget.held(), 0u);
+  ASSERT_TRUE(body.charge_to(budget.account("next")));
   ASSERT_TRUE(body.append("hello"));
   EXPECT_EQ(body.view(), "hello");
-  EXPECT_EQ(budget.held(), 5'000u);
+  EXPECT_EQ(budget.account("tenant").held(), 0u);
+  EXPECT_EQ(budget.account("next").held(), 5'000u);
 }
 
 TEST(Body, SmallBodiesAreNotCounted) {

@@ -54,6 +54,8 @@ class Exchange {
   // Moves the body into `into` and keeps the memory of `into` for a later request. The previous content of `into` is
   // dropped.
   virtual void take_body(Body& into) = 0;
+  // Lets the account pay for output that is stored from now on. Before this call the one that admitted the body pays.
+  virtual void charge_to(MemoryAccount& account) = 0;
   [[nodiscard]] virtual std::string_view peer() const = 0;  // For example "127.0.0.1:4711".
   // Returns true if the client has shown a certificate that TLS verified.
   [[nodiscard]] virtual bool client_verified() const = 0;
@@ -107,7 +109,7 @@ class ExchangeHandler {
   [[nodiscard]] virtual BodyAdmission admit_body(const RequestHead&, std::uint64_t /*bytes*/) { return {}; }
   // Returns the x-request-id of a rejection by the server itself, if it has read the head; empty: there is none.
   [[nodiscard]] virtual std::string request_id(const RequestHead&) { return {}; }
-  // Returns the JSON body for requests that the server rejects itself (400, 408, 413, 431, 503).
+  // Returns the JSON body for requests that the server rejects itself (400, 408, 413, 431; 503: there is no memory).
   [[nodiscard]] virtual std::string error_body(int status, std::string_view fault) = 0;
 
  protected:

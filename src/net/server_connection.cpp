@@ -230,7 +230,7 @@ bool ServerConnection::after_body_bytes(std::size_t bytes) {
   if (request.head.chunked && !admit_body(size)) return false;
   if (request.is_complete()) {
     begin_exchange();
-  } else if (!request.head.chunked && size / Request::kStepBytes != (size - bytes) / Request::kStepBytes) {
+  } else if (size / Request::kStepBytes != (size - bytes) / Request::kStepBytes) {
     // Each received MiB extends the deadline.
     set_phase_deadline(phase_deadline_ + core_.limits.body_time);
   }
@@ -255,12 +255,14 @@ void ServerConnection::end_exchange() {
     return begin_closing();
   }
   phase_ = Phase::kHead;
+  all_sent() ? begin_idle() : set_phase_deadline(core::kNever);
+  if (!in_.empty() || input_is_over_ || transport_->has_pending()) resume_soon();
+}
+
+void ServerConnection::begin_idle() {
   idle_since_ = core_.loop.now();
-  // The head of this answer may have been sent before the drain, so that the client sends its next request.
+  // The head of the last answer may have been sent before the drain, so that the client sends its next request.
   set_phase_deadline(idle_since_ + (core_.draining ? kDrainIdleTime : core_.limits.idle_time));
-  if (!in_.empty() || input_is_over_ || transport_->has_pending()) {
-    resume_soon();
-  }
 }
 
 void ServerConnection::release_request() {
@@ -323,7 +325,7 @@ void ServerConnection::on_deadline() {
 }
 
 void ServerConnection::update_watch() {
-  count_buffers(in_.capacity(), exchange_.request() != nullptr ? exchange_.request()->body.account() : nullptr);
+  count_buffers(in_.capacity(), exchange_.request() != nullptr ? exchange_.request()->payer : nullptr);
   std::uint32_t wanted = 0;
   const bool is_full = must_wait() && in_.size() >= kWaitingBytesMax;
   if (phase_ != Phase::kClosing && !is_half_closed_) wanted = EPOLLRDHUP;

@@ -54,6 +54,7 @@ class ServerConnection final : public ServerSocket {
   bool admit_body(std::uint64_t bytes);  // Returns false if the body was refused.
   bool after_body_bytes(std::size_t bytes);
   void begin_exchange();
+  void begin_idle();                     // The answer to the last request is sent.
   [[nodiscard]] bool must_wait() const;  // Returns true if new bytes belong to a later request.
   void on_input_end();
   void begin_half_closed();

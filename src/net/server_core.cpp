@@ -135,6 +135,7 @@ void ServerCore::give_back(std::unique_ptr<Request> request) {
   empty(request->head_bytes, kSpareBytesMax);
   request->body.clear(kSpareBytesMax);
   request->admitted_bytes = 0;
+  request->payer = nullptr;
   request->chunks.reset();
   request->last_chunk_read = false;
   spare_.push_back(std::move(request));

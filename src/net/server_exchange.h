@@ -28,6 +28,7 @@ class ServerExchange final : public Exchange {
     into.clear(Body::kPadding * 128);
     std::swap(into, request_->body);
   }
+  void charge_to(MemoryAccount& account) override { request_->payer = &account; }
   [[nodiscard]] std::string_view peer() const override {
     if (peer_text_.empty()) peer_text_ = peer_.text();
     return peer_text_;

@@ -175,54 +175,6 @@ TEST(ServerLimits, AcceptsAgainWhenDescriptorsAreAvailable) {
   EXPECT_EQ(client.read_answer().status, 200);
 }
 
-ServerLimits short_times() {
-  ServerLimits limits;
-  limits.head_time = limits.body_time = limits.idle_time = limits.write_time = milliseconds{60};
-  return limits;
-}
-
-TEST(ServerLimits, SlowHeadsTimeOut) {
-  TestServer server{answer, short_times()};
-  RawClient client{server.address()};
-  std::atomic<bool> stop{false};
-  std::thread slow{[&] {
-    client.send("GET / HTTP/1.1\r\nX: ");
-    while (!stop && client.send("x")) std::this_thread::sleep_for(milliseconds{2});
-  }};
-  EXPECT_EQ(client.read_answer().status, 408);
-  stop = true;
-  slow.join();
-  EXPECT_EQ(server.counters().timed_out, 1u);
-}
-
-TEST(ServerLimits, MissingBodiesTimeOut) {
-  TestServer server{answer, short_times()};
-  RawClient client{server.address()};
-  client.send("POST / HTTP/1.1\r\nHost: test\r\nContent-Length: 10\r\n\r\nhalf");
-  EXPECT_EQ(client.read_answer().status, 408);
-}
-
-TEST(ServerLimits, IdleConnectionsAreClosedSilently) {
-  TestServer server{answer, short_times()};
-  RawClient unused{server.address()}, used{server.address()};
-  used.send(get("/"));
-  EXPECT_EQ(used.read_answer().status, 200);
-  EXPECT_EQ(used.read_all(), "");
-  EXPECT_EQ(unused.read_all(), "");
-  EXPECT_EQ(server.counters().timed_out, 0u);
-}
-
-TEST(ServerLimits, ARequestInFlightHasNoTimeout) {
-  TestServer* running = nullptr;
-  TestServer server{
-      [&](Exchange& exchange) { running->loop().after(milliseconds{300}, [&exchange] { answer(exchange); }); },
-      short_times()};
-  running = &server;
-  RawClient client{server.address()};
-  client.send(get("/"));
-  EXPECT_EQ(client.read_answer().status, 200);
-}
-
 // A stream that writes whenever it may, up to a total.
 class Stream final : public ExchangeListener {
  public:

@@ -38,8 +38,9 @@ void ServerConnection::on_all_sent() {
     end_closing();
   } else if (phase_ == Phase::kBusy) {
     exchange_.on_all_sent();
-  } else if (phase_ == Phase::kHead && !in_.empty()) {
-    take_input({});
+  } else if (phase_ == Phase::kHead) {
+    begin_idle();
+    if (!in_.empty()) take_input({});
   }
   end_without_input();
 }

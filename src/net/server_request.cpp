@@ -28,14 +28,15 @@ void Request::keep_head(std::string_view bytes) {
 
 BodyAdmission Request::admit(ExchangeHandler& handler, MemoryBudget& memory, std::uint64_t bytes) {
   BodyAdmission admission;
-  admission.account = body.account() != nullptr ? body.account() : &memory.unattributed();
+  admission.account = payer;
   const std::size_t next = admitted_bytes == 0 ? ExchangeHandler::kAdmittedBytes : ExchangeHandler::kLargeBytes;
   if (bytes > std::max(next, admitted_bytes)) {
     admitted_bytes = static_cast<std::size_t>(bytes);
     admission = handler.admit_body(head, bytes);
     if (admission.refusal_status != 0) return admission;
-    if (admission.account == nullptr) admission.account = &memory.unattributed();
   }
+  if (admission.account == nullptr) admission.account = &memory.unattributed();
+  payer = admission.account;
   const auto left = static_cast<std::size_t>(bytes - std::min<std::uint64_t>(bytes, body.size()));
   const bool fits = body.charge_to(*admission.account) && admission.account->has_room(left);
   if (!fits || !body.reserve(std::min(left, kDirectBytesMin))) admission.refusal_status = 503;

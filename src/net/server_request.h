@@ -22,6 +22,7 @@ struct Request {
   ChunkReader chunks;
   bool last_chunk_read = false;
   std::size_t admitted_bytes = 0;  // Size that the handler has admitted.
+  MemoryAccount* payer = nullptr;  // Pays for the body until it is taken, and for unsent output. Null: no tenant.
   core::Instant received_at;
 
   // Copies the head into memory of the request's own, and its views with it.

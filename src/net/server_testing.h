@@ -7,6 +7,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <functional>
 #include <future>
 #include <memory>
@@ -69,7 +70,13 @@ class TestServer final : public ExchangeHandler {
     return false;
   }
 
+  // Called for bodies that are admitted. To be set within run().
+  std::function<BodyAdmission(const RequestHead&)> admit;
+
   void on_request(Exchange& exchange) override { handle_(exchange); }
+  BodyAdmission admit_body(const RequestHead& head, std::uint64_t) override {
+    return admit ? admit(head) : BodyAdmission{};
+  }
   std::string error_body(int status, std::string_view fault) override {
     return "{\"status\":" + std::to_string(status) + ",\"fault\":\"" + std::string{fault} + "\"}";
   }

@@ -34,13 +34,13 @@ enum class ClientCertificates : std::uint8_t {
 // Certificates and settings that connections and threads share.
 class TlsContext {
  public:
-  // Reads the certificate chain and its key. With `client_ca`, certificates of clients are verified against it. Errors
-  // name the document.
+  // Reads the certificate chain and its key. With `client_ca`, certificates of clients are verified against it, and
+  // against the revocation lists in it. Errors name the document.
   [[nodiscard]] static core::Result<std::shared_ptr<TlsContext>> server(
       const Pem& certificate, const Pem& key, const Pem& client_ca = {},
       ClientCertificates clients = ClientCertificates::kOptional);
-  // Verifies the peer's name and chain against `ca`, or against the system's certificates if it is empty. A certificate
-  // and its key identify the client; both are empty if there is none.
+  // Verifies the peer's name and chain against `ca` and the revocation lists in it, or against the system's
+  // certificates if it is empty. A certificate and its key identify the client; both are empty if there is none.
   [[nodiscard]] static core::Result<std::shared_ptr<TlsContext>> client(const Pem& ca = {}, const Pem& certificate = {},
                                                                         const Pem& key = {});
   ~TlsContext();

@@ -107,7 +107,8 @@ core::Result<void> use_certificate(SSL_CTX* context, const Pem& certificate, con
   return {};
 }
 
-// Trusts the certificates of the document. A server also names them to its clients.
+// Trusts the certificates of the document. A server also names them to its clients. If the document has revocation
+// lists, each certificate of a peer is checked against that of its issuer, and refused if there is none.
 core::Result<void> trust(SSL_CTX* context, const Pem& ca, bool is_server) {
   const Document document = open_document(ca);
   const std::unique_ptr<STACK_OF(X509_INFO), InfosDelete> infos{
@@ -116,7 +117,10 @@ core::Result<void> trust(SSL_CTX* context, const Pem& ca, bool is_server) {
   int trusted = 0;
   for (int i = 0; infos != nullptr && i < sk_X509_INFO_num(infos.get()); ++i) {
     const X509_INFO* const info = sk_X509_INFO_value(infos.get(), i);
-    if (info->crl != nullptr) X509_STORE_add_crl(store, info->crl);
+    if (info->crl != nullptr) {
+      X509_STORE_add_crl(store, info->crl);
+      X509_STORE_set_flags(store, X509_V_FLAG_CRL_CHECK);
+    }
     if (info->x509 == nullptr || X509_STORE_add_cert(store, info->x509) != 1) continue;
     if (is_server) SSL_CTX_add_client_CA(context, info->x509);
     ++trusted;

@@ -9,6 +9,7 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <initializer_list>
 #include <memory>
 #include <string>
 
@@ -22,6 +23,7 @@ struct TestCertificateOptions {
   std::string common_name = "Penstock test";
   const TestCertificate* issuer = nullptr;                // Null: it is signed by itself and may sign others.
   long valid_from_s = -3600, valid_until_s = 24L * 3600;  // Relative to now.
+  long serial = 2;                                        // Of a certificate with an issuer.
 };
 
 // A temporary folder with a key and a certificate.
@@ -34,7 +36,7 @@ class TestCertificate {
     key_ = EVP_EC_gen("P-256");
     certificate_ = X509_new();
     X509_set_version(certificate_, 2);
-    ASN1_INTEGER_set(X509_get_serialNumber(certificate_), options.issuer == nullptr ? 1 : 2);
+    ASN1_INTEGER_set(X509_get_serialNumber(certificate_), options.issuer == nullptr ? 1 : options.serial);
     X509_gmtime_adj(X509_getm_notBefore(certificate_), options.valid_from_s);
     X509_gmtime_adj(X509_getm_notAfter(certificate_), options.valid_until_s);
     X509_set_pubkey(certificate_, key_);
@@ -60,6 +62,33 @@ class TestCertificate {
   [[nodiscard]] std::string certificate() const { return folder_ / "certificate.pem"; }
   [[nodiscard]] std::string key() const { return folder_ / "key.pem"; }
   [[nodiscard]] std::string folder() const { return folder_; }
+  // PEM with the revocation list of this issuer.
+  [[nodiscard]] std::string revocation_list(std::initializer_list<const TestCertificate*> revoked,
+                                            long valid_until_s = 24L * 3600) const {
+    X509_CRL* list = X509_CRL_new();
+    ASN1_TIME* time = X509_gmtime_adj(nullptr, -3600);
+    X509_CRL_set_version(list, 1);
+    X509_CRL_set_issuer_name(list, X509_get_subject_name(certificate_));
+    X509_CRL_set1_lastUpdate(list, time);
+    for (const TestCertificate* each : revoked) {
+      X509_REVOKED* entry = X509_REVOKED_new();
+      X509_REVOKED_set_serialNumber(entry, X509_get_serialNumber(each->certificate_));
+      X509_REVOKED_set_revocationDate(entry, time);
+      X509_CRL_add0_revoked(list, entry);
+    }
+    X509_CRL_set1_nextUpdate(list, X509_gmtime_adj(time, valid_until_s));
+    X509_CRL_sort(list);
+    X509_CRL_sign(list, key_, EVP_sha256());
+    BIO* text = BIO_new(BIO_s_mem());
+    PEM_write_bio_X509_CRL(text, list);
+    char* begin = nullptr;
+    const long size = BIO_get_mem_data(text, &begin);
+    std::string pem{begin, static_cast<std::size_t>(size)};
+    BIO_free(text);
+    ASN1_TIME_free(time);
+    X509_CRL_free(list);
+    return pem;
+  }
   [[nodiscard]] std::shared_ptr<TlsContext> server() const {
     auto made = TlsContext::server(certificate(), key());
     EXPECT_TRUE(made) << made.error().message();
