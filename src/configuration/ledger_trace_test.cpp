@@ -106,8 +106,9 @@ TEST_F(LedgerTrace, OneOfSeveralModelsMustBeChosen) {
   read.model = "b";
   const auto traces = load(read).value();
   ASSERT_EQ(traces[0].workload.requests.size(), 2U);
-  EXPECT_EQ(traces[0].workload.requests[0].arrival, core::kStart);
-  EXPECT_EQ(traces[0].workload.span(), std::chrono::milliseconds{400});
+  EXPECT_EQ(traces[0].workload.requests[0].arrival, core::kStart + std::chrono::milliseconds{500})
+      << "times count from the first request of the ledger";
+  EXPECT_EQ(traces[0].workload.span(), std::chrono::milliseconds{900});
   read.model = "all";
   EXPECT_EQ(load(read).value()[0].workload.requests.size(), 3U);
 }
