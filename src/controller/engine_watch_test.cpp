@@ -225,6 +225,14 @@ class EngineWatchMessagesTest : public EngineWatchTest {
     });
   }
 
+  // Until a scrape of the replica and messages of its endpoint are there.
+  void watch_until_both(EngineWatch& watch) {
+    watch.watch({{kReplica, address, {publisher->endpoint()}, "e7"}});
+    EXPECT_TRUE(
+        send_until([](std::uint64_t number) { return encode(message(number)); },
+                   [&] { return watch.tokens_of(kReplica, 1.0) && watch.sample_of(kReplica)->running_requests == 4; }));
+  }
+
   ScriptedEngine engine{loop};
   std::unique_ptr<connect::Publisher> publisher;
   std::uint64_t counter = 0;
@@ -287,10 +295,7 @@ TEST_F(EngineWatchMessagesTest, TheScrapesOfAReplicaCountOnceItsMessagesFallSile
   options.worker_silence = 100ms;
   net::Client client{loop};
   EngineWatch watch{loop, client, events, options};
-  watch.watch({{kReplica, address, {publisher->endpoint()}, "e7"}});
-  EXPECT_TRUE(
-      send_until([](std::uint64_t number) { return encode(message(number)); },
-                 [&] { return watch.tokens_of(kReplica, 1.0) && watch.sample_of(kReplica)->running_requests == 4; }));
+  watch_until_both(watch);
   const core::Instant last = watch.sample_of(kReplica)->sampled_at;
   EXPECT_TRUE(run_until(loop, [&] { return watch.sample_of(kReplica)->running_requests == 0; }));
   EXPECT_GT(watch.sample_of(kReplica)->sampled_at, last + options.worker_silence);
@@ -318,10 +323,7 @@ TEST_F(EngineWatchMessagesTest, MessagesEndWithTheirEndpoint) {
   engine.metrics = "vllm:num_requests_running 0\nvllm:num_requests_waiting 0\n";  // It names no endpoint of its own.
   net::Client client{loop};
   EngineWatch watch{loop, client, events, options};
-  watch.watch({{kReplica, address, {publisher->endpoint()}, "e7"}});
-  EXPECT_TRUE(
-      send_until([](std::uint64_t number) { return encode(message(number)); },
-                 [&] { return watch.tokens_of(kReplica, 1.0) && watch.sample_of(kReplica)->running_requests == 4; }));
+  watch_until_both(watch);
   watch.watch({{kReplica, address, {}, "e7"}});
   EXPECT_EQ(watch.sample_of(kReplica)->running_requests, 0U);
   EXPECT_TRUE(watch.workers_of(kReplica).empty());

@@ -9,33 +9,9 @@ namespace penstock::controller {
 namespace {
 
 using decision::PoolGpuCost;
+using decision::row_of;
 using decision::TenantGpuCost;
 using decision::TokenCost;
-
-// The row of a tenant and model, which is made where it is missing. The last row is that of all further ones.
-template <class Row>
-Row& row_of(std::vector<Row>& rows, std::string_view tenant, std::string_view model) {
-  const auto find = [&] {
-    return std::find_if(rows.begin(), rows.end(),
-                        [&](const Row& row) { return row.tenant == tenant && row.model == model; });
-  };
-  auto found = find();
-  if (found == rows.end() && rows.size() >= GpuCostMeter::kTenantsMax) {
-    tenant = model = GpuCostMeter::kOther;
-    found = find();
-  }
-  if (found != rows.end()) return *found;
-  Row& made = rows.emplace_back();
-  made.tenant = tenant;
-  made.model = model;
-  return made;
-}
-
-PoolGpuCost& pool_of(std::vector<PoolGpuCost>& pools, std::string_view name) {
-  const auto found =
-      std::find_if(pools.begin(), pools.end(), [&](const PoolGpuCost& pool) { return pool.pool == name; });
-  return found != pools.end() ? *found : pools.emplace_back(PoolGpuCost{std::string{name}});
-}
 
 }  // namespace
 
@@ -49,14 +25,14 @@ void GpuCostMeter::count(core::Instant now, const decision::DecisionTotals& tota
     row.recent_output *= kept;
   }
   for (const decision::TenantTokens& tokens : completed) {
-    auto& row = row_of(costs_.tenants, tokens.tenant, tokens.model);
+    auto& row = row_of(costs_.tenants, tokens.tenant, tokens.model, kTenantsMax, kOther);
     row.completed += tokens.completed;
     row.within_slo += tokens.within_slo;
     row.recent_input += static_cast<double>(tokens.completed.input);
     row.recent_output += static_cast<double>(tokens.completed.output);
   }
   for (std::size_t i = 0; i < pools.size(); ++i) {
-    PoolGpuCost &sum = pool_of(costs_.pools, pools[i]), &before = pool_of(of_totals_, pools[i]);
+    PoolGpuCost &sum = row_of(costs_.pools, pools[i]), &before = row_of(of_totals_, pools[i]);
     const PoolGpuCost counted{pools[i], totals.gpu_time(i), totals.cost(i).value_or(0.0)};
     sum.gpu_time += counted.gpu_time - before.gpu_time;
     sum.usd += counted.usd - before.usd;
@@ -78,7 +54,7 @@ void GpuCostMeter::divide(double& usd, double TenantGpuCost::*recent, double Tok
   for (TenantGpuCost& row : costs_.tenants) {
     const double own = usd * row.*recent / all;
     row.usd.*part += own;
-    row_of(counted_, row.tenant, row.model).usd += own;
+    row_of(counted_, row.tenant, row.model, kTenantsMax, kOther).usd += own;
   }
   usd = 0.0;
 }

@@ -25,6 +25,7 @@ class Divisor {
     return static_cast<Count>(count / workers_ + (index_ < count % workers_ ? 1 : 0));
   }
   [[nodiscard]] double of(double amount) const { return amount / static_cast<double>(workers_); }
+  [[nodiscard]] core::Duration of(core::Duration time) const { return time / static_cast<std::int64_t>(workers_); }
   template <class Count>
   [[nodiscard]] std::optional<Count> of(const std::optional<Count>& count) const {
     return count ? std::optional{of(*count)} : std::nullopt;
@@ -38,15 +39,13 @@ class Divisor {
   std::size_t index_, workers_;
 };
 
-void divide_gauges(const Divisor& part, std::size_t workers, EngineSample& sample) {
+void divide_gauges(const Divisor& part, EngineSample& sample) {
   part.divide(sample.queued_requests, sample.running_requests, sample.deferred_requests, sample.queued_prefill_tokens,
               sample.inflight_prefill_tokens, sample.scheduled_kv_tokens, sample.queued_kv_tokens,
               sample.kv_used_tokens, sample.kv_capacity_tokens);
   core::IterationTotals& iterations = sample.iterations;
-  for (core::IterationSums* sums : {&iterations.prefill, &iterations.decode}) {
-    part.divide(sums->steps, sums->decode_sequences, sums->decode_context_tokens, sums->active_kv_tokens);
-    sums->busy /= static_cast<std::int64_t>(workers);
-  }
+  for (core::IterationSums* sums : {&iterations.prefill, &iterations.decode})
+    part.divide(sums->steps, sums->decode_sequences, sums->decode_context_tokens, sums->active_kv_tokens, sums->busy);
   part.divide(iterations.prefill_requests, iterations.prefill_new_tokens, iterations.prefill_context_tokens,
               iterations.prefill_new_tokens_squared, iterations.prefill_attention_pairs);
 }
@@ -67,7 +66,7 @@ void WorkerParts::set(std::vector<std::uint32_t> workers, const std::optional<En
 EngineSample WorkerParts::part(std::size_t index, const EngineSample& whole) const {
   const Divisor divisor{index, workers_.size()};
   EngineSample part = whole;
-  divide_gauges(divisor, workers_.size(), part);
+  divide_gauges(divisor, part);
   const auto known = by_worker_.find(workers_[index]);
   const EngineSample before = known == by_worker_.end() ? EngineSample{} : known->second;
   for (const Counter counter : kCounters) {

@@ -1,6 +1,7 @@
 // The GPU cost of pools and of the tokens of tenants since a time, as plain data that outlives a process.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -37,8 +38,31 @@ struct GpuCosts {
   std::vector<TenantGpuCost> tenants{};
 };
 
-// Adds the sums of another time to `costs`. A pair of tenant and model without a row gets one; after `tenants_max` rows
-// it is added to the row of the tenant and model `other`.
+// The row of the pool, which is made where it is missing.
+[[nodiscard]] PoolGpuCost& row_of(std::vector<PoolGpuCost>& rows, std::string_view pool);
+
+// The row of a tenant and model, which is made where it is missing. After `rows_max` rows it is that of the tenant and
+// model `other`.
+template <class Row>
+[[nodiscard]] Row& row_of(std::vector<Row>& rows, std::string_view tenant, std::string_view model, std::size_t rows_max,
+                          std::string_view other) {
+  const auto find = [&] {
+    return std::find_if(rows.begin(), rows.end(),
+                        [&](const Row& row) { return row.tenant == tenant && row.model == model; });
+  };
+  auto found = find();
+  if (found == rows.end() && rows.size() >= rows_max) {
+    tenant = model = other;
+    found = find();
+  }
+  if (found != rows.end()) return *found;
+  Row& made = rows.emplace_back();
+  made.tenant = tenant;
+  made.model = model;
+  return made;
+}
+
+// Adds the sums of another time to `costs`, with the rows of row_of().
 void add_costs(GpuCosts& costs, const GpuCosts& more, std::size_t tenants_max, std::string_view other);
 
 }  // namespace penstock::decision
