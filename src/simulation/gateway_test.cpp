@@ -134,6 +134,19 @@ TEST(SimulatedGateway, NoBurstBetweenTwoReportsFillsTheKvCache) {
   EXPECT_GT(result.waited, 6U);
 }
 
+// After the first wait, the next time that the dispatcher names is the end of the longest hold of KV, 8 minutes later.
+TEST(SimulatedGateway, PromptsAreSentAsSoonAsThereIsRoomWhileKvIsHeld) {
+  RunOptions run_options = testing::disaggregated(1, 1);
+  run_options.router = routing::Strategy::kLive;
+  run_options.check_each_event = true;
+  run_options.kv_transfer_bytes_per_s = 300.0 * run_options.kv_bytes_per_token / 0.5;  // A prompt in 0.5 s.
+  run_options.dispatch.emplace().pressure.prefill_tokens_per_replica = 400;
+  const auto result = run_ok(requests_at({1, 1, 1, 5, 5, 5}, 300, 1000), run_options);
+  EXPECT_EQ(result.completed, 6U);
+  EXPECT_EQ(result.waited, 4U);
+  EXPECT_LT(result.queue_wait_ms.max, 250.0) << "two prompts of 13 ms are ahead; an answer takes 10 s";
+}
+
 TEST(SimulatedGateway, TheRoutersOfPeersHaveNoLimits) {
   for (const auto router : {routing::Strategy::kKv, routing::Strategy::kRoundRobin, routing::Strategy::kPowerOfTwo}) {
     RunOptions run_options = live(1);

@@ -179,15 +179,16 @@ void RequestPath::refuse(std::uint32_t request) {
 }
 
 void RequestPath::schedule_tick() {
-  if (tick_pending_) return;
   const core::Instant wake = waiting_.empty() ? dispatcher_.next_wake(timeline_.now) : timeline_.now;
-  if (wake == core::kNever) return;
-  tick_pending_ = true;
-  timeline_.schedule(std::max(wake, timeline_.now + kTickInterval), EventKind::kDispatcher);
+  const core::Instant at = std::max(wake, timeline_.now + kTickInterval);
+  if (wake == core::kNever || at >= next_tick_) return;
+  next_tick_ = at;
+  timeline_.schedule(at, EventKind::kDispatcher);
 }
 
 void RequestPath::tick() {
-  tick_pending_ = false;
+  if (timeline_.now != next_tick_) return;  // An earlier tick replaced it.
+  next_tick_ = core::kNever;
   dispatcher_.tick(timeline_.now);
   schedule_tick();
 }

@@ -138,10 +138,11 @@ class RequestPath final : public dispatch::GrantListener {
   std::vector<std::uint32_t> undecoded_;                         // Requests whose KV waits for a decode replica.
   std::vector<std::uint32_t> lost_;  // Requests whose replica crashed, and that no other could take.
   std::deque<AttemptTimer> attempt_timers_;
-  bool tick_pending_ = false, attempt_timer_pending_ = false;
+  bool attempt_timer_pending_ = false;
   std::vector<std::uint32_t> transfers_;  // The request of each, in the order of their starts.
 
-  core::Instant gateway_back_at_;
+  // Ticks of the dispatcher that are scheduled for other times than `next_tick_` do nothing.
+  core::Instant gateway_back_at_, next_tick_ = core::kNever;
   std::vector<std::uint32_t> unsent_;  // Requests whose clients wait for the gateway.
   GatewayTotals before_;               // Of the gateway before its restarts.
   ClientTotals totals_;

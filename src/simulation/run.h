@@ -42,6 +42,10 @@ struct PoolSpec : signals::Pool {
   // Of engines that a live planner runs itself. A configuration sets them to those of its planner by default.
   std::optional<core::Duration> drain_deadline, unhealthy_drain_deadline;
   std::string hardware;  // Kind of its GPUs, for the stock of a shared budget; empty: a kind without a limit.
+  // What a configuration says of the engines of a live pool, where the values above may be defaults: sequences at once,
+  // and bytes of the KV cache of one token on all GPUs of a replica.
+  std::optional<std::uint32_t> known_max_sequences;
+  std::optional<double> known_kv_bytes_per_token;
 };
 
 // The rules by which a dispatcher chooses among several aggregated pools; empty if there is only one.
