@@ -189,7 +189,9 @@ core::Result<void> DecisionLoop::replace(Policy& policy) {
   core::StateArchive state;
   archive(state);
   policy_ = &policy;
-  return last_tick_ ? read_state(state.text()) : core::Result<void>{};
+  // Before the first tick a state is known only if one was restored.
+  const bool knows = last_tick_ || ahead_ != core::Duration{};
+  return knows ? read_state(state.text()) : core::Result<void>{};
 }
 
 core::Result<void> DecisionLoop::read_state(const std::string& text) {

@@ -293,6 +293,16 @@ TEST(DecisionLoop, AReplacedPolicyLeavesItsStateToTheNextOne) {
   EXPECT_EQ(loop.loop.changes(), 3U);
 }
 
+TEST(DecisionLoop, ARestoredStateOutlivesAReloadBeforeTheFirstTick) {
+  Loop before;
+  static_cast<void>(before.tick(100));
+  Loop after, next;
+  ASSERT_TRUE(after.loop.restore(*before.loop.save(), kPools, core::kStart, std::chrono::seconds{3}));
+  static_cast<void>(after.loop.hold(after.look(1), "no gateway"));
+  ASSERT_TRUE(after.loop.replace(next.policy()));
+  EXPECT_EQ(next.decided, 1);
+}
+
 TEST(DecisionLoop, APolicyThatCannotReadTheStateBeginsAnew) {
   Loop loop, next;
   static_cast<void>(loop.tick(100));

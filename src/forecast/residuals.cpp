@@ -25,17 +25,31 @@ double from_scale(double scaled) { return scaled > 0.0 ? scaled * scaled : 0.0; 
 Residuals::Residuals(double overlap) : ring_(kCapacity, 0.0), overlap_(overlap) { sorted_.reserve(kCapacity); }
 
 void Residuals::add(double residual) {
-  const auto before = [](const Entry& a, const Entry& b) {
-    return a.residual != b.residual ? a.residual < b.residual : a.number < b.number;
-  };
   if (sorted_.size() == kCapacity) {
     const Entry oldest{ring_[added_ % kCapacity], added_ - kCapacity};
-    sorted_.erase(std::lower_bound(sorted_.begin(), sorted_.end(), oldest, before));
+    sorted_.erase(std::lower_bound(sorted_.begin(), sorted_.end(), oldest, comes_before));
   }
   const Entry entry{residual, added_};
-  sorted_.insert(std::lower_bound(sorted_.begin(), sorted_.end(), entry, before), entry);
+  sorted_.insert(std::lower_bound(sorted_.begin(), sorted_.end(), entry, comes_before), entry);
   ring_[added_ % kCapacity] = residual;
   ++added_;
+}
+
+// Each residual is saved once, oldest first: a planner has tens of thousands of them.
+void Residuals::archive(core::StateArchive& state) {
+  std::vector<double> residuals;
+  for (std::uint64_t number = added_ - sorted_.size(); number < added_; ++number)
+    residuals.push_back(ring_[number % kCapacity]);
+  state.values_of(added_, residuals);
+  if (!state.reading()) return;
+  if (residuals.size() > kCapacity || residuals.size() > added_) return state.fail("has too many residuals");
+  std::uint64_t number = added_ - residuals.size();
+  sorted_.clear();
+  for (const double residual : residuals) {
+    ring_[number % kCapacity] = residual;
+    sorted_.push_back({residual, number++});
+  }
+  std::sort(sorted_.begin(), sorted_.end(), comes_before);
 }
 
 Quantiles Residuals::quantiles() const {

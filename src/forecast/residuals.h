@@ -32,18 +32,16 @@ class Residuals {
   // extremes. O(n).
   [[nodiscard]] Quantiles quantiles() const;
 
-  void archive(core::StateArchive& state) {
-    state.values_of(sorted_, added_);
-    state.elements(ring_);
-    if (sorted_.size() > kCapacity) state.fail("has too many residuals");
-  }
+  void archive(core::StateArchive& state);
 
  private:
   struct Entry {
     double residual;
     std::uint64_t number;
-    void archive(core::StateArchive& state) { state.values_of(residual, number); }
   };
+  [[nodiscard]] static bool comes_before(const Entry& a, const Entry& b) {
+    return a.residual != b.residual ? a.residual < b.residual : a.number < b.number;
+  }
   std::vector<Entry> sorted_;  // Ordered by residual, then number.
   std::vector<double> ring_;   // Indexed by number modulo capacity.
   std::uint64_t added_ = 0;

@@ -44,6 +44,25 @@ TEST(Residuals, NewErrorsWeighMoreThanOldOnes) {
   EXPECT_EQ((Distribution{0.0, residuals.quantiles()}.quantile(0.5)), 10.0);
 }
 
+TEST(Residuals, AreSavedOnceAndRestoredAsTheyWere) {
+  for (const std::size_t count : {std::size_t{3}, Residuals::kCapacity + 100}) {
+    Residuals residuals, restored;
+    core::RandomStream random(7);
+    for (std::size_t i = 0; i < count; ++i) residuals.add(random.uniform());
+    core::StateArchive saved;
+    residuals.archive(saved);
+    EXPECT_LT(saved.text().size(), 24 * std::min(count, Residuals::kCapacity) + 24);
+    core::StateArchive read{saved.text()};
+    restored.archive(read);
+    ASSERT_TRUE(read.finish());
+    for (int i = 0; i < 200; ++i) {
+      EXPECT_EQ(restored.quantiles(), residuals.quantiles());
+      const double next = random.uniform();
+      for (Residuals* each : {&residuals, &restored}) each->add(next);
+    }
+  }
+}
+
 TEST(ResidualScale, IsReversibleAndNeverBelowZero) {
   for (const double value : {0.0, 0.3, 7.0, 4e5}) EXPECT_NEAR(from_scale(to_scale(value)), value, 1e-9 * (1.0 + value));
   EXPECT_EQ(from_scale(-3.0), 0.0);

@@ -402,6 +402,19 @@ TEST(PoolHistory, RestartedOrNewReplicasCauseNoJump) {
   EXPECT_EQ(history.last_minute().length, std::chrono::seconds{30});
 }
 
+TEST(PoolHistory, HitsThatAreCountedBeforeTheirPromptComputeNoTokens) {
+  PoolHistory history;
+  const auto add = [&](double seconds, std::uint64_t prompts, std::uint64_t hits) {
+    PoolObservation pool = testing::pool_of(1, busy(prompts, hits));
+    pool.replicas[0].sample->sampled_at = at_s(seconds);
+    history.add(at_s(seconds), pool, std::chrono::seconds{30});
+  };
+  add(100, 900'000, 700'000);
+  add(110, 901'000, 790'000);  // A prompt of 100,000 tokens has begun.
+  EXPECT_EQ(history.last_minute().prefill_tokens_per_step(), 0.0);
+  EXPECT_EQ(history.last_minute().hit_share(), 1.0);
+}
+
 TEST(PoolHistory, TheLastMinuteMovesIntoTheLongTerm) {
   PoolHistory history;
   std::uint64_t prompts = 0;

@@ -81,6 +81,8 @@ PoolDecision HpaController::decide(core::Instant now, std::uint32_t current, con
     recommendations_.push_back({now, static_cast<double>(current)});
     started_ = true;
   }
+  if (ordered_ && ordered_->target == current) changes_.push_back(ordered_->change);
+  ordered_.reset();
   PoolDecision decision{current, current, proposal.reason, Limit::kNone, {}};
   const Bounded inside = bound(current, bounds);
   if (inside.limit != Limit::kNone) {  // The metrics are then not evaluated.
@@ -101,7 +103,7 @@ PoolDecision HpaController::decide(core::Instant now, std::uint32_t current, con
     decision.target = bounded.replicas;
   }
   if (decision.target != current)
-    changes_.push_back({now, static_cast<double>(decision.target) - static_cast<double>(current)});
+    ordered_ = {decision.target, {now, static_cast<double>(decision.target) - static_cast<double>(current)}};
   return decision;
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -67,7 +68,7 @@ class HpaController {
   [[nodiscard]] PoolDecision decide(core::Instant now, std::uint32_t current, const Bounds& bounds,
                                     const HpaProposal& proposal);
 
-  void archive(core::StateArchive& state) { state("hpa", started_, recommendations_, changes_); }
+  void archive(core::StateArchive& state) { state("hpa", started_, recommendations_, changes_, ordered_); }
 
  private:
   struct Recommendation {
@@ -80,6 +81,13 @@ class HpaController {
     double replicas = 0.0;  // Negative for removed replicas.
     void archive(core::StateArchive& state) { state.values_of(at, replicas); }
   };
+  // Of the last decision. As in the original, it is a change only if the target has become this one: it may have been
+  // refused or limited, or is only observed.
+  struct Order {
+    std::uint32_t target = 0;
+    Change change;
+    void archive(core::StateArchive& state) { state.values_of(target, change); }
+  };
   [[nodiscard]] double stabilize(core::Instant now, double current, double proposed);
   [[nodiscard]] double limit_of(const HpaRules& rules, core::Instant now, double current, bool up) const;
 
@@ -87,6 +95,7 @@ class HpaController {
   bool started_ = false;
   std::vector<Recommendation> recommendations_;
   std::vector<Change> changes_;
+  std::optional<Order> ordered_;
 };
 
 }  // namespace penstock::planner

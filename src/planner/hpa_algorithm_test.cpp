@@ -123,6 +123,14 @@ TEST(HpaBehaviour, PodsPoliciesLimitTheWayDown) {
   EXPECT_DECISION(hpa.decide(at_s(60), 4, kWide, to(2, Reason::kLoadBelowTarget)), 4, kLoadBelowTarget, kShrinkRate);
   EXPECT_DECISION(hpa.decide(at_s(120), 4, kWide, to(2, Reason::kLoadBelowTarget)), 3, kLoadBelowTarget, kShrinkRate);
 }
+TEST(HpaBehaviour, AChangeThatWasNotMadeLimitsNoLaterOne) {
+  const HpaRules one{core::Duration::zero(), {{HpaPolicy::Kind::kPods, 1, std::chrono::seconds{180}}}};
+  HpaController hpa{{.up = one, .down = one}};
+  EXPECT_DECISION(hpa.decide(at_s(0), 2, kWide, to(9)), 3, kLoadAboveTarget, kGrowthRate);
+  // It was refused, or only observed.
+  EXPECT_DECISION(hpa.decide(at_s(15), 2, kWide, to(9)), 3, kLoadAboveTarget, kGrowthRate);
+  EXPECT_DECISION(hpa.decide(at_s(30), 3, kWide, to(9)), 3, kLoadAboveTarget, kGrowthRate);
+}
 TEST(HpaBehaviour, BoundsComeLast) {
   HpaController hpa;
   EXPECT_DECISION(hpa.decide(at_s(0), 4, {1, 5}, to(50)), 5, kLoadAboveTarget, kMaxReplicas);

@@ -188,6 +188,8 @@ EngineMinute PoolHistory::last_minute() const {
       sum.idle_share += part.idle_share;
     }
   }
+  // An engine counts hits when it schedules a prompt, which may be long before it counts the prompt.
+  sum.prefix_hit_tokens = std::min(sum.prefix_hit_tokens, sum.prompt_tokens);
   sum.starting_share = ratio(sum.starting_share, static_cast<double>(ticks_.size()));
   for (double* mean : {&sum.kv_usage, &sum.running_per_replica, &sum.queued_per_replica, &sum.deferred_per_replica})
     *mean = ratio(*mean, reporting);

@@ -32,6 +32,13 @@ struct ReadySamples {
   return samples;
 }
 
+// What an engine reported longer ago says nothing about it any more.
+inline void forget_old_samples(signals::Observation& observation, core::Duration age_max = kSampleAgeMax) {
+  for (signals::PoolObservation& pool : observation.pools)
+    for (signals::ReplicaObservation& replica : pool.replicas)
+      if (replica.sample && replica.sample->sampled_at <= observation.now - age_max) replica.sample.reset();
+}
+
 // Mean prompt of the last minute in tokens; 0 without arrivals.
 [[nodiscard]] inline double mean_prompt_tokens(const signals::PoolObservation& pool) {
   const signals::TrafficWindow& traffic = pool.last_minute;

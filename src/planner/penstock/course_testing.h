@@ -23,6 +23,7 @@ class FormulaTrials final : public FleetTrials {
   void load(const TrialTraffic& traffic) override {
     ++loads;
     judged_.clear();
+    if (traffic.requests.empty()) return;
     for (const signals::RecentRequest& request : traffic.requests) {
       if (request.arrival <= traffic.judged_from || request.arrival >= traffic.judged_until) continue;
       if (judged_.size() <= request.target) judged_.resize(request.target + 1U, 0.0);
@@ -34,6 +35,7 @@ class FormulaTrials final : public FleetTrials {
 
   TrialOutcome attempt(std::span<const std::uint32_t> replicas) override {
     ++attempts;
+    if (judged_.empty()) return {};
     double kept = 1e9;  // Served share of the arrivals.
     for (std::size_t i = 0; i < replicas.size(); ++i)
       if (rate_ > 0.0) kept = std::min(kept, replicas[i] * per_replica_[i] / rate_);

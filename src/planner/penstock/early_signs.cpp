@@ -11,16 +11,55 @@ core::Duration strictest_ttft(const signals::SloPolicy& slo) {
   return least;
 }
 
+Finding found(Symptom symptom, Phase phase, std::vector<Evidence> evidence) {
+  Finding finding;
+  finding.symptom = symptom;
+  finding.phase = phase;
+  finding.cause = Cause::kEarlySigns;
+  finding.evidence = std::move(evidence);
+  return finding;
+}
+
+Finding late(Symptom symptom, double p95_ms, std::uint64_t samples) {
+  const bool ttft = symptom == Symptom::kTtft;
+  return found(symptom, ttft ? Phase::kNone : Phase::kDecode,
+               {{ttft ? "ttft_p95" : "itl_p95", p95_ms, "ms"}, {"samples", static_cast<double>(samples), "requests"}});
+}
+
+double p95_of(std::vector<double>& values) {
+  const auto place = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) * 95 / 100);
+  std::nth_element(values.begin(), place, values.end());
+  return *place;
+}
+
+// Where segments have objectives of their own, the p95 of all requests says nothing: each objective has its own.
+std::optional<Finding> sign_of_objectives(const signals::Observation& observation, const signals::SloPolicy& slo) {
+  std::vector<std::vector<double>> ttft(slo.segments.size() + 1), itl(slo.segments.size() + 1);
+  const core::Instant from = observation.now - core::kMinute;
+  for (const signals::RecentRequest& request : observation.recent) {
+    if (!request.streamed || request.target > slo.segments.size()) continue;
+    const auto after = [&](float ms) {
+      return request.arrival + core::from_milliseconds(static_cast<double>(request.deferred_ms + ms)) > from;
+    };
+    if (request.ttft_ms >= 0.0F && after(request.ttft_ms))
+      ttft[request.target].push_back(static_cast<double>(request.ttft_ms));
+    if (request.itl_ms >= 0.0F && request.output_tokens > 1 && after(request.e2e_ms))
+      itl[request.target].push_back(static_cast<double>(request.itl_ms));
+  }
+  for (std::size_t i = 0; i < ttft.size(); ++i) {
+    const signals::SloTarget& target = slo.target_at(i);
+    if (!ttft[i].empty())
+      if (const double p95_ms = p95_of(ttft[i]); p95_ms > core::to_milliseconds(target.ttft))
+        return late(Symptom::kTtft, p95_ms, ttft[i].size());
+    if (!itl[i].empty())
+      if (const double p95_ms = p95_of(itl[i]); p95_ms > core::to_milliseconds(target.itl))
+        return late(Symptom::kItl, p95_ms, itl[i].size());
+  }
+  return std::nullopt;
+}
+
 std::optional<Finding> sign_of(const signals::PoolObservation& pool, const signals::SloPolicy& slo,
                                core::Duration longest_wait) {
-  const auto found = [](Symptom symptom, Phase phase, std::vector<Evidence> evidence) {
-    Finding finding;
-    finding.symptom = symptom;
-    finding.phase = phase;
-    finding.cause = Cause::kEarlySigns;
-    finding.evidence = std::move(evidence);
-    return finding;
-  };
   if (pool.unrouted_requests > 0)
     return found(Symptom::kTtft, Phase::kReplicaWait,
                  {{"unrouted", static_cast<double>(pool.unrouted_requests), "requests"}});
@@ -28,15 +67,12 @@ std::optional<Finding> sign_of(const signals::PoolObservation& pool, const signa
     if (replica.sample && replica.sample->oldest_queued_age && *replica.sample->oldest_queued_age > longest_wait)
       return found(Symptom::kTtft, Phase::kQueue,
                    {{"oldest_waiting", core::to_milliseconds(*replica.sample->oldest_queued_age), "ms"}});
+  if (!slo.segments.empty()) return std::nullopt;
   const signals::TrafficWindow& traffic = pool.last_minute;
   if (traffic.ttft.count > 0 && traffic.ttft.p95_ms > core::to_milliseconds(slo.target.ttft))
-    return found(
-        Symptom::kTtft, Phase::kNone,
-        {{"ttft_p95", traffic.ttft.p95_ms, "ms"}, {"samples", static_cast<double>(traffic.ttft.count), "requests"}});
+    return late(Symptom::kTtft, traffic.ttft.p95_ms, traffic.ttft.count);
   if (traffic.itl.count > 0 && traffic.itl.p95_ms > core::to_milliseconds(slo.target.itl))
-    return found(
-        Symptom::kItl, Phase::kDecode,
-        {{"itl_p95", traffic.itl.p95_ms, "ms"}, {"samples", static_cast<double>(traffic.itl.count), "requests"}});
+    return late(Symptom::kItl, traffic.itl.p95_ms, traffic.itl.count);
   return std::nullopt;
 }
 
@@ -51,7 +87,10 @@ std::optional<Finding> early_sign(const signals::Observation& observation, const
     finding->pool_name = observation.pools[i].name;
     return finding;
   }
-  return std::nullopt;
+  if (slo.segments.empty() || observation.pools.empty()) return std::nullopt;
+  auto finding = sign_of_objectives(observation, slo);
+  if (finding) finding->pool_name = observation.pools.front().name;
+  return finding;
 }
 
 }  // namespace penstock::planner

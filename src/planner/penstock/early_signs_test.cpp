@@ -53,5 +53,30 @@ TEST_F(EarlySigns, IncludeAP95OfFewRequests) {
   EXPECT_TRUE(words().starts_with("ITL is at risk")) << words();
 }
 
+// Long prompts may take longer. The p95 of all requests is theirs.
+TEST_F(EarlySigns, EachObjectiveHasTheP95OfItsOwnRequests) {
+  slo.segments.resize(1);
+  slo.segments[0].target = {20s, 200ms};
+  seen.now = core::kStart + 100s;
+  seen.pools[0].last_minute.ttft = {.count = 20, .p95_ms = 9000.0};
+  std::vector<signals::RecentRequest> requests(20);
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    requests[i].arrival = core::kStart + 80s;
+    requests[i].target = i % 2;
+    requests[i].ttft_ms = i % 2 == 0 ? 900.0F : 9000.0F;
+  }
+  seen.recent = requests;
+  EXPECT_EQ(words(), "");
+  for (std::size_t i = 0; i < 10; i += 2) requests[i].ttft_ms = 2500.0F;
+  EXPECT_NE(words().find("ttft_p95 2500 ms"), std::string::npos) << words();
+  for (signals::RecentRequest& request : requests) request.arrival = core::kStart + 10s;  // More than a minute ago.
+  EXPECT_EQ(words(), "");
+  requests[1].arrival = core::kStart + 90s;
+  requests[1].itl_ms = 300.0F;
+  requests[1].e2e_ms = 5000.0F;
+  requests[1].output_tokens = 20;
+  EXPECT_TRUE(words().starts_with("ITL is at risk")) << words();
+}
+
 }  // namespace
 }  // namespace penstock::planner

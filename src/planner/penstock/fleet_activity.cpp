@@ -16,8 +16,10 @@ CapacityLags lags_of(const signals::Observation& observation) {
 bool has_work(const signals::Observation& observation) {
   for (const signals::PoolObservation& pool : observation.pools) {
     if (pool.unrouted_requests > 0) return true;
-    for (const signals::ReplicaObservation& replica : pool.replicas)
+    for (const signals::ReplicaObservation& replica : pool.replicas) {
+      if (replica.state == signals::ReplicaState::kAsleep) continue;
       if (!replica.sample || replica.sample->running_requests + replica.sample->queued_requests > 0) return true;
+    }
   }
   return false;
 }

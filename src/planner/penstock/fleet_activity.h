@@ -10,7 +10,7 @@ namespace penstock::planner {
 
 [[nodiscard]] CapacityLags lags_of(const signals::Observation& observation);
 
-// A request waits, or an engine has requests. An engine without telemetry may have some.
+// A request waits, or an engine has requests. An engine without telemetry may have some, unless it is asleep.
 [[nodiscard]] bool has_work(const signals::Observation& observation);
 
 // Requests that wait in front of the pools or in the queues of engines.

@@ -64,6 +64,28 @@ class Fleet {
   FleetGuardrails guardrails_;
 };
 
+TEST(FleetGuardrails, WithoutAStabilisationWindowAPoolShrinksAtOnce) {
+  GuardrailOptions options;
+  options.stabilisation = {};
+  for (const bool reports_kv : {true, false}) {
+    FleetGuardrails guardrails{options};
+    std::uint32_t least = 8;
+    for (double now = 0.0; now < 60.0; now += 5.0) {
+      signals::Observation seen;
+      seen.now = at_s(now);
+      seen.pools = {pool_of(8, engine(0))};
+      for (auto& replica : seen.pools[0].replicas) {
+        replica.sample->sampled_at = seen.now;
+        if (!reports_kv) replica.sample->kv_used_tokens.reset();
+      }
+      std::vector<PoolDecision> proposals(1);
+      proposals[0].target = 7;
+      least = std::min(least, guardrails.apply(seen, proposals)[0].target);
+    }
+    EXPECT_EQ(least, 7U) << reports_kv;
+  }
+}
+
 TEST(FleetGuardrails, LimitNothingWithoutABudget) {
   Fleet fleet{std::nullopt};
   EXPECT_EQ(fleet.propose(0, split(10, 20), {30, 60}), (Targets{30, 60}));

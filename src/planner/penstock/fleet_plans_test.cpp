@@ -11,7 +11,9 @@
 namespace penstock::planner {
 namespace {
 
+using testing::at_s;
 using testing::Course;
+using testing::engine;
 using testing::quick;
 
 double evidence_of(const PoolDecision& decision, std::string_view name, std::string_view unit) {
@@ -88,6 +90,53 @@ TEST(FleetPlans, AnotherSloJudgesTheTrafficAnew) {
       EXPECT_GT(burn, 50.0) << "all of the last minutes have missed";
     EXPECT_GT(run.trials->attempts, attempts);
   }
+}
+
+// An engine whose metrics cannot be read any more.
+TEST(FleetPlans, AnOldSampleIsNoSignOfTrouble) {
+  Course run;
+  run.change = [](signals::Observation& seen) {
+    if (seen.now < at_s(200)) return;
+    seen.pools[0].replicas[0].sample = engine(3);
+    seen.pools[0].replicas[0].sample->oldest_queued_age = std::chrono::seconds{5};
+    seen.pools[0].replicas[0].sample->sampled_at = at_s(200);
+  };
+  EXPECT_EQ(run.at_rate(16.0, 300).pools[0].reason, Reason::kSloAtRisk);
+  const Decision& later = run.at_rate(16.0, 600);
+  EXPECT_EQ(later.pools[0].reason, Reason::kCheapestThatKeepsSlo);
+}
+
+TEST(FleetPlans, AReplicaAsleepIsNoWork) {
+  Course run;
+  run.change = [](signals::Observation& seen) {
+    seen.pools[0].asleep = 1;
+    seen.pools[0].replicas.push_back({99, signals::ReplicaState::kAsleep, {}, std::nullopt});
+  };
+  (void)run.at_rate(16.0, 600);
+  EXPECT_EQ(run.at_rate(0.0, 1000).pools[0].reason, Reason::kIdle);
+}
+
+// Gateways that restarted, too, have forgotten the requests that plans were made for.
+TEST(FleetPlans, ARestartWithoutTheRequestsOfItsPlanWaitsForNewOnes) {
+  signals::SloPolicy slo;
+  slo.segments.emplace_back().target.ttft = std::chrono::seconds{1};
+  const auto with_segment = [&](Course& run) {
+    run.trials->target_factors = {1.0, 0.5};
+    run.target_of = [](std::size_t number) { return static_cast<std::uint8_t>(number % 2); };
+  };
+  Course before{quick(), {2.0}, slo}, after{quick(), {2.0}, slo};
+  for (Course* run : {&before, &after}) with_segment(*run);
+  const std::uint32_t planned = before.at_rate(8.0, 300).pools[0].target;
+  const std::string state = state_of(*before.planner);
+  core::StateArchive read{state};
+  after.planner->archive(read);
+  ASSERT_TRUE(read.finish());
+  after.now_s = 300.0;
+  after.fleet = before.fleet;
+  EXPECT_EQ(after.at_rate(2.0, 310).pools[0].target, planned);
+  EXPECT_EQ(after.trials->attempts, 0) << "20 requests are too few";
+  EXPECT_EQ(after.at_rate(8.0, 400).pools[0].target, planned);
+  EXPECT_GT(after.trials->attempts, 0);
 }
 
 // Outcomes of before have no objectives of segments.

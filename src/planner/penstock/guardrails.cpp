@@ -147,7 +147,7 @@ void Guardrails::record_proposal(std::uint32_t current, std::uint32_t proposal) 
   // The time before is unknown, and the running replicas may be needed.
   if (proposals_.empty()) proposals_.push_back({time_, current});
   proposals_.push_back({time_, proposal});
-  while (proposals_.front().at <= time_ - options_.stabilisation) proposals_.pop_front();
+  while (!proposals_.empty() && proposals_.front().at <= time_ - options_.stabilisation) proposals_.pop_front();
   targets_.push_back({time_, current});
   while (targets_.front().at <= time_ - core::kMinute) targets_.pop_front();
 }

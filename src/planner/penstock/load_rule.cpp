@@ -12,7 +12,7 @@ LoadRuleOptions latency_rule() { return {0.4, 1024.0, 1.0, 0.1}; }
 
 namespace {
 
-// Sums over the ready replicas that report.
+// Sums over the ready replicas that report, and what waits in front of the pool.
 struct PoolLoad {
   double kv = 0.0, queued_tokens = 0.0, queued_requests = 0.0;
   std::uint32_t reporting = 0, with_kv = 0;
@@ -36,9 +36,13 @@ struct PoolLoad {
       capacity += tokens;
       demand += *share * tokens;
     }
+    // A gateway keeps the queues of the engines short: what it holds back wants their KV cache as well.
+    const double waiting_tokens = mean_prompt * pool.unrouted_requests;
+    queued_requests += pool.unrouted_requests;
+    queued_tokens += waiting_tokens;
     if (with_kv == 0) return;
     // Replicas count by their capacity where it is known.
-    kv = capacity > 0.0 ? demand / capacity : kv / with_kv;
+    kv = capacity > 0.0 ? (demand + waiting_tokens) / capacity : kv / with_kv;
   }
 };
 

@@ -24,7 +24,8 @@ struct LoadRuleOptions {
 [[nodiscard]] LoadRuleOptions latency_rule();
 
 // replicas = ⌈ready · max(KV usage / its target, queued prompt tokens / their target, queued requests / their target)⌉
-// over ready replicas with reports. A figure that an engine does not report is left out. Its running requests as a
+// over ready replicas with reports. Requests that wait in front of the pool count as queued, with prompts of the mean
+// length. A figure that an engine does not report is left out. Its running requests as a
 // share of `max_sequences` stand for its KV usage; without that limit only an engine that runs nothing is known to use
 // nothing. While the KV usage of a replica is unknown, the rule only raises. The use of the GPU memory bandwidth,
 // relative to its target, counts once one of the others is within the tolerance of its own. A pool without any report

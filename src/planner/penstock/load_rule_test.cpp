@@ -40,6 +40,21 @@ TEST(LoadRule, GrowsWithTheQueue) {
   EXPECT_DECISION(by_throughput(pool_of(4, queueing(16384, 1'000'000))), 8, kLoadAboveTarget, kNone);
 }
 
+// Admission at a gateway keeps the queues of the engines empty.
+TEST(LoadRule, GrowsWithWhatWaitsInFrontOfThePool) {
+  signals::PoolObservation pool = pool_of(4, queueing(0, 100'000));
+  pool.last_minute.arrivals = 10;
+  pool.last_minute.input_tokens = 10'000;
+  pool.unrouted_requests = 30;  // 7.5 a replica, where 5 are the target.
+  const PoolDecision decision = by_throughput(pool);
+  EXPECT_DECISION(decision, 6, kLoadAboveTarget, kNone);
+  EXPECT_NE(sentence(decision).find("kv_use 0.075"), std::string::npos) << sentence(decision);
+  pool.last_minute.input_tokens = 130'000;  // 13,000 tokens each: 97,500 a replica of 100,000, and 12 times the queue.
+  EXPECT_DECISION(by_throughput(pool), 12, kLoadAboveTarget, kNone);
+  pool.unrouted_requests = 0;
+  EXPECT_DECISION(by_throughput(pool), 1, kLoadBelowTarget, kNone);
+}
+
 TEST(LoadRule, GrowsWithWaitingRequestsOfAnEngineOfAnyMake) {
   signals::EngineSample vllm;  // Reports its queue and its KV usage only.
   vllm.queued_requests = 40;

@@ -18,6 +18,7 @@
 #include "planner/penstock/plan_evidence.h"
 #include "planner/penstock/role_switch.h"
 #include "planner/penstock/speed_evidence.h"
+#include "planner/samples.h"
 #include "signals/sanitize.h"
 
 namespace penstock::planner {
@@ -43,6 +44,8 @@ class PenstockPlanner final : public Policy {
   [[nodiscard]] Decision decide(const signals::Observation& observation) override {
     signals::Observation seen = observation;
     const signals::Findings& found = sanitizer_.clean(seen);
+    Diagnosis diagnosis = diagnoser_.observe(seen);  // It names what has no recent telemetry.
+    forget_old_samples(seen);
     const signals::Observation& spread = deferred_.spread(seen);
     plans_.learn(seen, spread);
     if (plans_.enabled() && found.clock == signals::ClockState::kSteady) plans_.make(spread);
@@ -63,7 +66,7 @@ class PenstockPlanner final : public Policy {
       const std::uint32_t loaded = proposals[i].target + proposals[i].asleep;
       decision.pools[i].asleep = loaded - std::min(loaded, decision.pools[i].target);
     }
-    diagnose(seen, decision);
+    add_diagnosis(seen, std::move(diagnosis), decision);
     add_next_phase(seen, decision);
     if (const LoopPlan* plan = plans_.leading_plan(observation.now)) decision.candidates = plan->tried;
     return decision;
@@ -77,8 +80,7 @@ class PenstockPlanner final : public Policy {
 
  private:
   // A risk that is acted on has a cause, even if the SLO is not missed yet.
-  void diagnose(const signals::Observation& observation, Decision& decision) {
-    Diagnosis diagnosis = diagnoser_.observe(observation);
+  void add_diagnosis(const signals::Observation& observation, Diagnosis diagnosis, Decision& decision) const {
     const bool at_risk = std::any_of(decision.pools.begin(), decision.pools.end(),
                                      [](const PoolDecision& pool) { return pool.reason == Reason::kSloAtRisk; });
     if (at_risk && diagnosis.findings.empty())

@@ -61,6 +61,10 @@ class ReplicaSpeed {
                                                                   const signals::SloTarget& slo) const;
   // Whether the profile is a guess, and no step time has been measured.
   [[nodiscard]] bool is_uncalibrated() const { return profile_.is_default && !correction_.factor(); }
+  // Sequences that an engine was seen to run at once. Those of a described engine are named only where they correct it.
+  [[nodiscard]] std::optional<std::uint32_t> learned_sequences() const {
+    return profile_.is_default ? concurrency_.sequences() : applied_.max_sequences;
+  }
   [[nodiscard]] const capacity::StepTimeCorrection& correction() const { return correction_; }
   // Capacity that slow ready replicas lack, in replicas of normal speed.
   [[nodiscard]] double replicas_lacking(const signals::PoolObservation& pool) const;

@@ -179,6 +179,25 @@ TEST(ReplicaSpeed, LearnsLimitsThatDifferFromTheProfile) {
   EXPECT_EQ(speed.engine().kv_tokens, 80'000U);
 }
 
+// A limit that a guess has, too, is known only once it was seen.
+TEST(ReplicaSpeed, NamesTheSequencesThatWereSeenToRunAtOnce) {
+  PoolProfile guess = profile();
+  guess.is_default = true;
+  ReplicaSpeed guessed{guess}, described{profile()};
+  signals::EngineSample vllm;
+  vllm.queued_requests = 40;
+  vllm.running_requests = static_cast<std::uint32_t>(guess.limits.max_sequences);
+  vllm.kv_share = 0.1;
+  EXPECT_FALSE(guessed.learned_sequences());
+  for (int tick = 1; tick <= 4; ++tick) {
+    vllm.sampled_at = testing::at_s(5.0 * tick);
+    for (ReplicaSpeed* speed : {&guessed, &described})
+      static_cast<void>(speed->observe(testing::pool_of(2, vllm), vllm.sampled_at));
+  }
+  EXPECT_EQ(guessed.learned_sequences(), vllm.running_requests);
+  EXPECT_FALSE(described.learned_sequences());
+}
+
 TEST(ReplicaSpeed, AFactorOnceAppliedStaysUntilItIsClearlyWrong) {
   Pool near{{1.03, 1.03}};
   ReplicaSpeed speed{profile()};

@@ -36,7 +36,7 @@ void RunningLoad::observe(core::Instant at, const signals::PoolObservation& pool
     entry.load = std::max(entry.load, rate * duration_s.value_or(0.0) / pool.ready);
   }
   entries_.push_back(entry);
-  while (entries_.front().at <= at - window) {
+  while (entries_.size() > 1 && entries_.front().at <= at - window) {
     entries_.pop_front();
     covers_window_ = true;
   }

@@ -29,7 +29,7 @@ inline void add_speed_evidence(const ReplicaSpeed& speed, const signals::PoolObs
   if (speed.outside_profile() > 0.0) evidence.push_back({"outside_profile", speed.outside_profile(), "share"});
   if (lacking > 0.0) evidence.push_back({"lost_to_slow_replicas", lacking, "replicas"});
   if (speed.is_uncalibrated()) evidence.push_back({"uncalibrated_default_engine", 1.0, "model"});
-  if (const auto& sequences = speed.engine().max_sequences)
+  if (const auto sequences = speed.learned_sequences())
     evidence.push_back({"learned_max_sequences", static_cast<double>(*sequences), "requests"});
   if (const auto& tokens = speed.engine().kv_tokens)
     evidence.push_back({"reported_kv_capacity", static_cast<double>(*tokens), "tokens"});

@@ -42,9 +42,20 @@ void TrafficMemory::begin_tick(const signals::Observation& observation) {
   recent_ = observation.recent;
   now_ = observation.now;
   served_ = 0;
+  forget_lost();
   if (!lengths_->known()) lengths_->observe(recent_, now_);              // A restored search goes on.
   if (!fleets_.empty() && now_ < fleets_.back().since) fleets_.clear();  // The clock went back.
   observe_fleet(observation);
+}
+
+void TrafficMemory::forget_lost() {
+  const auto is_lost = [&](const Slice& slice) {
+    return slice.requests > 0 && (recent_.empty() || recent_.front().arrival > slice.to);
+  };
+  std::erase_if(closed_, is_lost);
+  if (!is_lost(open_)) return;
+  open_.requests = 0;
+  open_.outcomes.clear();
 }
 
 void TrafficMemory::advance() {

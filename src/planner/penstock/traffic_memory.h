@@ -133,6 +133,8 @@ class TrafficMemory final : public FleetOutcomes {
     Fleet fleet;
     TrialTraffic traffic;
   };
+  // Forgets slices whose requests are not remembered any more, such as after a restart: no fleet can be tried on them.
+  void forget_lost();
   [[nodiscard]] std::size_t remembered() const;  // Requests in all slices.
   [[nodiscard]] bool counts(const Slice& slice) const { return slice.to > counted_from_; }
   [[nodiscard]] bool has_fallen(const Slice& slice, std::size_t requests, core::Duration since) const;

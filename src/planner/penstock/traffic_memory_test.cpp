@@ -100,6 +100,28 @@ TEST(TrafficMemory, EverythingIsTriedAgainWhenTrialsChange) {
   EXPECT_EQ(run.tried_on({10}), (Begins{120, 60, 0}));
 }
 
+TEST(TrafficMemory, ARestoredSliceCountsOnlyIfItsRequestsAreRemembered) {
+  Course run{kNoLimit};
+  run.go_on(150, 100);
+  (void)run.tried_on({10});
+  core::StateArchive saved;
+  run.memory.archive(saved);
+  const auto restored_with = [&](double from_s) {
+    Course after{kNoLimit};
+    core::StateArchive read{saved.text()};
+    after.memory.archive(read);
+    EXPECT_TRUE(read.finish());
+    std::vector<signals::RecentRequest> requests;
+    testing::add_requests(requests, from_s, 160, 100);
+    after.memory.begin_tick(observed_at(160, requests));
+    EXPECT_EQ(after.memory.outcome({10})->all.requests, static_cast<double>(after.memory.requests()));
+    return after.tried_on({12});
+  };
+  EXPECT_EQ(restored_with(0), (Begins{120, 60, 0}));
+  EXPECT_EQ(restored_with(70), (Begins{120, 60}));
+  EXPECT_EQ(restored_with(155), Begins{});
+}
+
 TEST(TrafficMemory, ForgetsWhatIsOlderThanItsLength) {
   Course run{kNoLimit};
   run.go_on(1500, 2);
