@@ -32,6 +32,8 @@ constexpr std::array kCommands{
     Command{"manifests", "write the objects of Kubernetes that run a gateway, a planner, engines or autoscalers",
             write_manifests},
     Command{"plan", "run the planner: observe a gateway and its engines, set replicas, serve a live page", run_planner},
+    Command{"observe", "make the traffic of engines behind any router from their metrics, for `penstock plan`",
+            observe_engines},
     Command{"completion", "print the completion of commands and flags for bash or zsh", print_completion},
 };
 
@@ -101,6 +103,7 @@ int dispatch(const Arguments& arguments, std::string_view commit) {
 std::span<const Command> commands() { return kCommands; }
 
 int run(const Arguments& arguments, std::string_view commit) {
+  hold_standard_descriptors();
   end_on_interrupt();
   try {
     return dispatch(arguments, commit);

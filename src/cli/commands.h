@@ -43,5 +43,6 @@ struct Command {
 [[nodiscard]] int run_doctor(const Arguments& arguments);
 [[nodiscard]] int write_manifests(const Arguments& arguments);
 [[nodiscard]] int run_planner(const Arguments& arguments);
+[[nodiscard]] int observe_engines(const Arguments& arguments);
 
 }  // namespace penstock::cli

@@ -18,6 +18,7 @@ for folder in ("live", "browser"):
 
 import chromium  # noqa: E402
 import kinds  # noqa: E402
+from observe_test import Observer  # noqa: E402
 from live_testing import Gateway, Stream, ask, config_file, series, until  # noqa: E402
 from relay import Relay  # noqa: E402
 from overload import RATE, Overload, evidence, replicas_needed  # noqa: E402
@@ -270,6 +271,29 @@ class Scenarios:
         text = ask(planner.port, "GET", "/metrics/engines")[2]
         label = f'model_id="{self.kind.model}"'
         self.assertRegex(text, rf"(?m)^llm_queue_depth\{{.*{label}.*\}} 0")
+
+    def test_an_observer_sees_the_requests_of_another_router(self):
+        if not self.kind.is_observed:
+            self.skipTest("it has no counter of requests")
+        gateway = self.gateway()  # The other router.
+        self.complete(gateway)    # Lengths are known from the first request on.
+        observer = Observer(self, *(replica.url for replica in self.replicas))
+        until("all engines", lambda: sum(each["healthy"] for each in observer.overview()["replicas"]) == len(self.replicas))
+        prompt, count, before = "Of all that was written. " * 20, 12, self.figure(GENERATED)
+        used = [self.complete(gateway, 16, f"{number}. {prompt}")[0]["usage"] for number in range(count)]
+        until("their ends", lambda: len(observer.events("end")) >= count - 1)
+        arrivals, ends = observer.events("arrival"), observer.events("end")
+        # An engine without a request so far does not show how long prompts are.
+        self.assertIn(len(arrivals), range(count - len(self.replicas), count + 1))
+        self.assertEqual({event[3] for event in ends}, {"completed"})
+        self.assertEqual({event[3] for event in arrivals}, {self.kind.model})
+        self.assertTrue(all(0 < event[4] < 60_000 for event in observer.events("first_token")))
+        prompts = sum(each["prompt_tokens"] for each in used) / count
+        seen = sum(event[6] for event in arrivals) / len(arrivals)
+        self.assertTrue(0.4 * prompts < seen < 2.5 * prompts, (seen, prompts))
+        self.assertEqual(self.figure(GENERATED) - before, 16 * count)
+        answers = sum(event[6] for event in ends) / len(ends)
+        self.assertTrue(8 <= answers <= 32, answers)
 
     def test_a_gateway_that_drains_ends_its_streams(self):
         gateway = self.gateway()

@@ -117,6 +117,7 @@ class Kind:
     replicas = 2
     api_key = None
     counts_cached_tokens = False
+    is_observed = True
     honours_cache_salt = False
     models = (MODEL,)
     kv_events = False
@@ -210,6 +211,7 @@ class Dynamo(Kind):
 
 class LlamaCpp(Kind):
     name = "llama_cpp"
+    is_observed = False
     counts_cached_tokens = True
 
     def start(self):
