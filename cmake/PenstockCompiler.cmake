@@ -9,8 +9,12 @@ target_compile_options(penstock_compiler INTERFACE
 add_library(penstock_hardening INTERFACE)
 if(CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT PENSTOCK_SANITIZE)
   set(PENSTOCK_HARDENED ON)
+  # Compilers for other processors than x86 reject this flag.
+  if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|i[3-6]86)$")
+    set(control_flow_protection -fcf-protection=full)
+  endif()
   target_compile_options(penstock_hardening INTERFACE
-    -fPIE -fstack-protector-strong -fstack-clash-protection -fcf-protection=full -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3)
+    -fPIE -fstack-protector-strong -fstack-clash-protection ${control_flow_protection} -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3)
   add_link_options(-pie -Wl,-z,relro,-z,now,-z,noexecstack)
 endif()
 # An index out of range ends the process, in tests as in the programs that users run.

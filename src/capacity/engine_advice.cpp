@@ -6,9 +6,6 @@
 #include <cmath>
 #include <utility>
 
-#include "core/time.h"
-#include "decision/engine_settings.h"
-
 namespace penstock::capacity {
 namespace {
 
@@ -18,7 +15,6 @@ constexpr std::string_view kQueueArticle = "article on queue-aware scaling of vL
 constexpr std::string_view kBudgetEffect =
     "INT8 or FP8 with speculative decoding: 40 to 60 % lower cost of GPU hours, less than 2 % loss of accuracy";
 
-double seconds_of(core::Duration duration) { return core::to_milliseconds(duration) / 1e3; }
 std::string percent(double share) { return fmt::format("{:.0f} %", share * 100.0); }
 
 EngineAdvice advice_of(std::string_view rule, std::string evidence, std::string_view effect, std::string_view source) {
@@ -33,24 +29,9 @@ EngineAdvice advice_of(std::string_view rule, std::string evidence, std::string_
           source};
 }
 
-std::optional<EngineAdvice> queue_delay(const SizingRequest& request, const EngineMeasurement& measured) {
-  if (!measured.ttft_p95_s || !measured.itl_p95_s || !measured.utilisation) return std::nullopt;
-  const double ttft = *measured.ttft_p95_s / seconds_of(request.slo.ttft);
-  const double itl = *measured.itl_p95_s / seconds_of(request.slo.itl);
-  if (std::max(ttft, itl) > kHealthyShare || *measured.utilisation < kHighUtilisation) return std::nullopt;
-  return advice_of("queue_delay",
-                   fmt::format("the p95 of TTFT is {} and that of ITL {} of its limit, at {} utilisation",
-                               percent(ttft), percent(itl), percent(*measured.utilisation)),
-                   {}, kTokenArticle);
-}
-
-std::optional<EngineAdvice> batch_efficiency(const EngineMeasurement& measured) {
-  if (!measured.batch_efficiency || !measured.batch_efficiency_before) return std::nullopt;
-  const double now = *measured.batch_efficiency, before = *measured.batch_efficiency_before;
-  if (now >= before * (1.0 - kEfficiencyFall)) return std::nullopt;
-  return advice_of("batch_efficiency",
-                   fmt::format("{} of the sequence slots are filled, before it was {}", percent(now), percent(before)),
-                   {}, kTokenArticle);
+std::optional<EngineAdvice> measured_rule(std::string_view rule, std::optional<std::string> evidence) {
+  if (!evidence) return std::nullopt;
+  return advice_of(rule, *std::move(evidence), {}, kTokenArticle);
 }
 
 std::optional<EngineAdvice> kv_reserve(const SizingRequest& request, const SizingChoice& best) {
@@ -119,8 +100,8 @@ std::vector<EngineAdvice> engine_advice(const SizingRequest& request, const Sizi
     if (advice) all.push_back(*std::move(advice));
   };
   const SizingChoice* best = sizing.best ? &sizing.choices[*sizing.best] : nullptr;
-  add(queue_delay(request, measured));
-  add(batch_efficiency(measured));
+  add(measured_rule("queue_delay", decision::queue_delay_evidence(request.slo, measured)));
+  add(measured_rule("batch_efficiency", decision::batch_efficiency_evidence(measured)));
   if (best != nullptr) add(kv_reserve(request, *best));
   add(precision(request, sizing));
   if (best != nullptr) add(speculative_decoding(*best));

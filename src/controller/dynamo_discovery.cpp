@@ -70,7 +70,8 @@ void DynamoDiscovery::read() {
 void DynamoDiscovery::resolve() {
   resolver_.resolve(source_.etcd->host, source_.etcd->port, [this](const net::Resolver::Addresses& addresses) {
     if (!addresses) return take(tl::make_unexpected(addresses.error()));
-    address_ = addresses->front();
+    // After a failure the next address has its turn.
+    address_ = (*addresses)[addresses_tried_++ % addresses->size()];
     request(0);
   });
 }

@@ -49,6 +49,7 @@ class DynamoDiscovery {
   net::Loop::Timer timer_ = 0;
   net::Resolver resolver_;
   std::optional<net::Address> address_;
+  std::size_t addresses_tried_ = 0;
   bool in_flight_ = false;
   connect::DynamoRecords collected_;  // Of the ranges of keys that were read so far.
   std::string reported_;

@@ -26,8 +26,10 @@ std::string fpm_endpoint_in(const std::string& info, const std::string& url) {
   if (!read.is_object() || !read.contains("fpm_endpoint") || !read["fpm_endpoint"].is_string()) return {};
   const auto endpoint = read["fpm_endpoint"].get<std::string>();
   const auto parsed = net::parse_url(url);
+  if (!parsed) return endpoint;
+  const std::string host = parsed->host_field();
   for (const std::string_view all : {"tcp://0.0.0.0:", "tcp://*:", "tcp://[::]:"})
-    if (parsed && endpoint.starts_with(all)) return "tcp://" + parsed->host + ":" + endpoint.substr(all.size());
+    if (endpoint.starts_with(all)) return "tcp://" + host.substr(0, host.rfind(':') + 1) + endpoint.substr(all.size());
   return endpoint;
 }
 
@@ -53,8 +55,9 @@ EngineWatch::EngineWatch(net::Loop& loop, net::Client& client, FleetEvents& even
                  [this](const std::string& server, const std::string& cause) { report_server(server, cause); }},
                 options_.nats) {
   if (!options_.gpu_exporters.empty())
-    gpus_.emplace(loop_, client_, events_,
-                  GpuWatchOptions{options_.gpu_exporters, options_.in_namespace, options_.resolve});
+    gpus_.emplace(
+        loop_, client_, events_,
+        GpuWatchOptions{options_.gpu_exporters, options_.in_namespace, options_.credentials, options_.resolve});
   if (options_.prometheus)
     options_.prometheus->listen({[this](const connect::QueriedReplicas& replicas) { take(replicas); },
                                  [this](const connect::QueryReport& query) { report(query); }});
@@ -171,7 +174,8 @@ void EngineWatch::resolve(Engine& engine, const net::Url& url) {
                       Engine* engine_now = find(watched);
                       if (engine_now == nullptr) return;
                       if (addresses) {
-                        engine_now->address = addresses->front();
+                        // After a failure the next address has its turn.
+                        engine_now->address = (*addresses)[engine_now->addresses_tried++ % addresses->size()];
                         return fetch(*engine_now, url);
                       }
                       engine_now->in_flight = false;
@@ -382,10 +386,16 @@ telemetry::EngineKind EngineWatch::kind_of(std::uint32_t replica) const {
   return found == engines_.end() ? telemetry::EngineKind::kUnknown : found->second.kind;
 }
 
-std::optional<telemetry::TokenFigures> EngineWatch::tokens_of(std::uint32_t replica, double kv_bytes_per_token) const {
+std::optional<EngineWatch::TimedScrape> EngineWatch::scrape_of(std::uint32_t replica) const {
   const auto found = engines_.find(replica);
   if (found == engines_.end() || !found->second.last || found->second.unavailable) return std::nullopt;
-  const Engine& engine = found->second;
+  return TimedScrape{found->second.last->scrape, found->second.last->sample.sampled_at};
+}
+
+std::optional<telemetry::TokenFigures> EngineWatch::tokens_of(std::uint32_t replica,
+                                                              std::optional<double> kv_bytes_per_token) const {
+  if (!scrape_of(replica)) return std::nullopt;
+  const Engine& engine = engines_.at(replica);
   return telemetry::token_figures(
       engine.last->scrape, engine.earlier.empty() ? nullptr : &engine.earlier.front().scrape, kv_bytes_per_token);
 }

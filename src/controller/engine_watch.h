@@ -85,7 +85,13 @@ class EngineWatch {
   // Token figures of the last scrape, under names that are the same for engines of any make. None: its metrics cannot
   // be read now.
   [[nodiscard]] std::optional<telemetry::TokenFigures> tokens_of(std::uint32_t replica,
-                                                                 double kv_bytes_per_token) const;
+                                                                 std::optional<double> kv_bytes_per_token) const;
+  // The last scrape; none if there is none, or its metrics cannot be read now. Valid until the next one.
+  struct TimedScrape {
+    const telemetry::EngineScrape& scrape;
+    core::Instant at;
+  };
+  [[nodiscard]] std::optional<TimedScrape> scrape_of(std::uint32_t replica) const;
   // Counts of its forward pass metrics; none: it has no endpoint of them.
   [[nodiscard]] std::optional<telemetry::MessageCounts> messages_of(std::uint32_t replica) const;
   // Counts of the messages of KV caches; none: it has no endpoint of them.
@@ -99,6 +105,7 @@ class EngineWatch {
   struct Engine {
     WatchedEngine watched;
     std::optional<net::Address> address;
+    std::size_t addresses_tried = 0;
     telemetry::EngineKind kind = telemetry::EngineKind::kUnknown;  // Also of metrics without a sample.
     std::optional<Scraped> last;
     std::deque<Scraped> earlier;  // In intervals of kSpacing; the oldest is one minute old.

@@ -85,6 +85,17 @@ TEST_F(EngineWatchTest, ReadsMetricsOfAnEngineByItsName) {
   EXPECT_TRUE(log.lines().empty());
 }
 
+TEST_F(EngineWatchTest, ANameIsReadAtTheAddressThatAnswers) {
+  ScriptedEngine engine{loop};
+  options.resolve = [](const std::string&, std::uint16_t port) -> net::Resolver::Addresses {
+    return std::vector{*net::Address::parse("::1", port), *net::Address::parse("127.0.0.1", port)};
+  };
+  net::Client client{loop};
+  EngineWatch watch{loop, client, events, options};
+  watch.watch({{kReplica, url(engine), {}}});
+  EXPECT_TRUE(has_sample(watch));
+}
+
 TEST_F(EngineWatchTest, TokenFiguresNeedMetricsThatCanBeRead) {
   ScriptedEngine engine{loop};
   net::Client client{loop};

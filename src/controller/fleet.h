@@ -53,8 +53,8 @@ class Fleet {
   virtual void fill(std::size_t pool, signals::PoolObservation& seen) const = 0;
   [[nodiscard]] virtual std::vector<ReplicaView> replicas(std::size_t pool) const = 0;
   // The token figures of one replica; none: its metrics cannot be read.
-  [[nodiscard]] virtual std::optional<telemetry::TokenFigures> tokens_of(std::uint32_t replica,
-                                                                         double kv_bytes_per_token) const = 0;
+  [[nodiscard]] virtual std::optional<telemetry::TokenFigures> tokens_of(
+      std::uint32_t replica, std::optional<double> kv_bytes_per_token) const = 0;
   [[nodiscard]] virtual const std::vector<FleetEvent>& events() const = 0;
   // What is unknown of the replicas, as a clause; empty: nothing. Nothing is decided without it.
   [[nodiscard]] virtual std::string unknown_because() const { return {}; }

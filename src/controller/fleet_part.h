@@ -31,8 +31,8 @@ class FleetPart final : public Fleet {
   [[nodiscard]] std::vector<ReplicaView> replicas(std::size_t pool) const override {
     return whole_.replicas(first_ + pool);
   }
-  [[nodiscard]] std::optional<telemetry::TokenFigures> tokens_of(std::uint32_t replica,
-                                                                 double kv_bytes_per_token) const override {
+  [[nodiscard]] std::optional<telemetry::TokenFigures> tokens_of(
+      std::uint32_t replica, std::optional<double> kv_bytes_per_token) const override {
     return whole_.tokens_of(replica, kv_bytes_per_token);
   }
   [[nodiscard]] const std::vector<FleetEvent>& events() const override { return whole_.events(); }

@@ -24,7 +24,7 @@ net::FetchRequest GatewayObservation::request_for(std::string path) const {
   if (!access_.authorization.empty()) request.fields.push_back({"Authorization", access_.authorization});
   if (access_.tls != nullptr) {
     request.call.tls = access_.tls;
-    request.call.host = net::parse_url(address_.text())->host;
+    request.call.host = host_;
   }
   return request;
 }

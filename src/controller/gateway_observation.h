@@ -43,11 +43,19 @@ class GatewayObservation {
 
   // All but the address outlives it. Access and cursors are those of all gateways.
   GatewayObservation(net::Loop& loop, net::Client& client, const GatewayAccess& access, GatewayCursors& cursors,
-                     const net::Address& address, Listener& listener)
-      : loop_(loop), client_(client), access_(access), cursors_(cursors), address_(address), listener_(listener) {}
+                     const net::Address& address, std::string host, Listener& listener)
+      : loop_(loop),
+        client_(client),
+        access_(access),
+        cursors_(cursors),
+        address_(address),
+        host_(std::move(host)),
+        listener_(listener) {}
   GatewayObservation(const GatewayObservation&) = delete;
   GatewayObservation& operator=(const GatewayObservation&) = delete;
 
+  // The name that later connections verify.
+  void set_host(const std::string& host) { host_ = host; }
   // Requests the overview and then the traffic, unless that is in progress.
   void poll();
   void request_prefixes();
@@ -82,6 +90,7 @@ class GatewayObservation {
   const GatewayAccess& access_;
   GatewayCursors& cursors_;
   const net::Address address_;
+  std::string host_;  // The name of the address as it was given, or the address; certificates are verified for it.
   Listener& listener_;
   SharedAddress shared_;
   bool overview_in_flight_ = false, traffic_in_flight_ = false, prefixes_in_flight_ = false;

@@ -59,29 +59,30 @@ void GatewaySet::list_addresses() {
   unresolved_.clear();
   for (const net::HostNames::Host& host : options_.hosts) {
     if (const auto numeric = net::Address::parse(host.first, host.second)) {
-      list(*numeric, true);
+      list(*numeric, host.first, true);
       continue;
     }
     const net::HostNames::Entry& entry = names_.follow(host);
     has_unknown_names_ = has_unknown_names_ || !entry.looked_up;
     if (entry.addresses.empty() && entry.looked_up) unresolved_.push_back(entry.failure);
-    for (const net::Address& address : entry.addresses) list(address, entry.addresses.size() == 1);
+    for (const net::Address& address : entry.addresses) list(address, host.first, entry.addresses.size() == 1);
   }
   names_.end_list();
 }
 
-void GatewaySet::list(const net::Address& address, bool is_alone) {
+void GatewaySet::list(const net::Address& address, const std::string& host, bool is_alone) {
   auto known = std::find_if(members_.begin(), members_.end(),
                             [&](const Member& each) { return each.gateway->address() == address; });
   if (known == members_.end()) {
     has_too_many_ = has_too_many_ || members_.size() >= kAddressesMax;
     if (has_too_many_) return;
     known = members_.insert(members_.end(), Member{});
-    known->gateway = std::make_unique<GatewayObservation>(loop_, client_, options_.access, cursors_, address,
+    known->gateway = std::make_unique<GatewayObservation>(loop_, client_, options_.access, cursors_, address, host,
                                                           static_cast<GatewayObservation::Listener&>(*this));
     if (was_complete_) known->joined_at = loop_.now();
   }
-  known->is_listed = true;
+  // Of several names of an address the first one counts, until that one loses the address.
+  if (!std::exchange(known->is_listed, true)) known->gateway->set_host(host);
   known->is_alone = is_alone;
 }
 

@@ -91,7 +91,7 @@ class GatewaySet final : private GatewayObservation::Listener {
 
   void take_host(const net::HostChange& change);
   void list_addresses();
-  void list(const net::Address& address, bool is_alone);
+  void list(const net::Address& address, const std::string& host, bool is_alone);
   void poll();
   void follow_members();
   void publish();

@@ -9,6 +9,7 @@
 
 #include "controller/live_testing.h"
 #include "logging/log_testing.h"
+#include "net/tls_testing.h"
 
 namespace penstock::controller {
 namespace {
@@ -48,6 +49,7 @@ class GatewaySetTest : public testing::Test {
   void open() {
     GatewaySetOptions options;
     options.hosts = {{"gateways", 8081}};
+    options.access = access;
     options.interval = 20ms;
     options.timeout = 400ms;
     options.dns_interval = 20ms;
@@ -80,6 +82,7 @@ class GatewaySetTest : public testing::Test {
   logging::testing::CapturedLog log;
   FleetEvents events{log};
   core::Instant requested_at;
+  GatewayAccess access;
   int answered = 0;
   std::vector<std::string> arrivals;
 
@@ -107,6 +110,23 @@ TEST_F(GatewaySetTest, EachAddressOfANameIsAGatewayAndItsEventsCountOnce) {
   EXPECT_EQ(log.count(logging::Event::kGatewayReachable), 2U);
   EXPECT_EQ(log.count(logging::Event::kHostResolved), 1U);
   EXPECT_EQ(log.count(logging::Event::kSeveralGateways), 0U);
+}
+
+TEST_F(GatewaySetTest, ACertificateIsVerifiedForTheNameThatWasGiven) {
+  const net::testing::TestCertificate of_name{{"DNS:gateways"}}, of_another{{"DNS:other,IP:127.0.0.1"}};
+  ScriptedGateway good{loop, of_name.server()};
+  set_overview(good, "good", 5);
+  resolve({good.address()});
+  access.tls = of_name.client();
+  open();
+  EXPECT_TRUE(until_open(5));
+
+  ScriptedGateway bad{loop, of_another.server()};
+  resolve({bad.address()});
+  access.tls = of_another.client();
+  open();
+  EXPECT_TRUE(run_until(loop, [&] { return set->failure().find("hostname mismatch") != std::string::npos; }));
+  EXPECT_TRUE(bad.asked.empty());
 }
 
 TEST_F(GatewaySetTest, TheStateIsUnknownUntilEachGatewayHasAnswered) {

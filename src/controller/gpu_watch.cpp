@@ -30,10 +30,11 @@ GpuWatch::GpuWatch(net::Loop& loop, net::Client& client, FleetEvents& events, Gp
       client_(client),
       events_(events),
       in_namespace_(std::move(options.in_namespace)),
+      credentials_(std::move(options.credentials)),
       resolver_(loop, std::move(options.resolve)) {
   for (std::string& text : options.urls) {
     auto url = net::parse_url(text);
-    exporters_.push_back({std::move(text), std::move(url), std::nullopt});
+    exporters_.push_back({std::move(text), std::move(url), std::nullopt, 0});
   }
   timer_ = loop_.every(options.interval, [this] { read(); });
 }
@@ -59,7 +60,8 @@ void GpuWatch::read() {
     }
     resolver_.resolve(exporter.url->host, exporter.url->port, [this, index](const net::Resolver::Addresses& found) {
       if (!found) return take(index, tl::make_unexpected(found.error()));
-      exporters_[index].address = found->front();
+      // After a failure the next address has its turn.
+      exporters_[index].address = (*found)[exporters_[index].addresses_tried++ % found->size()];
       fetch(index);
     });
   }
@@ -69,7 +71,11 @@ void GpuWatch::fetch(std::size_t index) {
   const Exporter& exporter = exporters_[index];
   net::Url url = *exporter.url;
   const std::string path = url.path.empty() ? "/metrics" : std::exchange(url.path, {});
-  net::fetch(client_, net::request_to(url, *exporter.address, path, kExporterTimeout),
+  const auto credentials = credentials_ ? credentials_(exporter.text) : nullptr;
+  if (url.tls && credentials == nullptr)
+    return take(index, core::environment_error(exporter.text, "needs TLS, and it is not known whom to trust"));
+  net::fetch(client_,
+             net::request_to(url, *exporter.address, path, kExporterTimeout, credentials ? credentials->tls : nullptr),
              [this, index](const core::Result<net::FetchAnswer>& answer) { take(index, answer); });
 }
 

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <compare>
+#include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,6 +14,7 @@
 #include "core/time.h"
 #include "net/address.h"
 #include "net/client.h"
+#include "net/credentials.h"
 #include "net/fetch.h"
 #include "net/loop.h"
 #include "net/resolver.h"
@@ -24,6 +27,8 @@ namespace penstock::controller {
 struct GpuWatchOptions {
   std::vector<std::string> urls;  // "http://node-1:9400/metrics"; a URL without path stands for its /metrics.
   std::string in_namespace;       // Of the pods that are replicas; empty: unknown.
+  // Whom to trust for https, by URL; keys are not sent. Empty: no https.
+  std::function<std::shared_ptr<const net::Credentials>(const std::string& url)> credentials{};
   net::Resolver::Lookup resolve = net::Address::resolve;
   core::Duration interval = std::chrono::seconds{5};
 };
@@ -49,6 +54,7 @@ class GpuWatch {
     std::string text;
     core::Result<net::Url> url;
     std::optional<net::Address> address;
+    std::size_t addresses_tried = 0;
     bool in_flight = false, unavailable = false;
   };
   struct Gpus {
@@ -74,6 +80,7 @@ class GpuWatch {
   net::Client& client_;
   FleetEvents& events_;
   const std::string in_namespace_;
+  const std::function<std::shared_ptr<const net::Credentials>(const std::string& url)> credentials_;
   std::vector<Exporter> exporters_;
   std::map<Pod, Gpus> pods_;
   std::map<std::string, Gpus> hosts_;  // GPUs without a pod, by the name of the host.

@@ -5,6 +5,7 @@
 #include "controller/live_testing.h"
 #include "logging/log_testing.h"
 #include "net/server.h"
+#include "net/tls_testing.h"
 
 namespace penstock::controller {
 namespace {
@@ -14,11 +15,11 @@ using namespace std::chrono_literals;
 // The /metrics of an exporter, on the test's own loop.
 class ScriptedExporter final : private net::ExchangeHandler {
  public:
-  explicit ScriptedExporter(net::Loop& loop)
+  explicit ScriptedExporter(net::Loop& loop, std::shared_ptr<net::TlsContext> tls = nullptr)
       : listening_(*net::listen_on(net::Address{}, false)),
-        address_(net::local_address(listening_)),
-        server_(loop, listening_, static_cast<net::ExchangeHandler&>(*this), net::ServerLimits{}) {}
-  [[nodiscard]] std::string url() const { return "http://" + address_.text(); }
+        url_((tls == nullptr ? "http://" : "https://") + net::local_address(listening_).text()),
+        server_(loop, listening_, static_cast<net::ExchangeHandler&>(*this), net::ServerLimits{}, std::move(tls)) {}
+  [[nodiscard]] const std::string& url() const { return url_; }
 
   int asked = 0;
   int status = 200;
@@ -32,7 +33,7 @@ class ScriptedExporter final : private net::ExchangeHandler {
   std::string error_body(int, std::string_view fault) override { return std::string{fault}; }
 
   int listening_;
-  net::Address address_;
+  std::string url_;
   net::Server server_;
 };
 
@@ -58,8 +59,8 @@ class GpuWatchTest : public ::testing::Test {
   }
   void open(std::vector<std::string> urls) { watch = opened(std::move(urls), ""); }
   std::unique_ptr<GpuWatch> opened(std::vector<std::string> urls, const std::string& in_namespace) {
-    return std::make_unique<GpuWatch>(loop, client, events,
-                                      GpuWatchOptions{std::move(urls), in_namespace, net::Address::resolve, 10ms});
+    return std::make_unique<GpuWatch>(
+        loop, client, events, GpuWatchOptions{std::move(urls), in_namespace, credentials, net::Address::resolve, 10ms});
   }
   static std::string utilisation(const std::string& labels, int percent) {
     return "DCGM_FI_DEV_GPU_UTIL{gpu=\"0\"," + labels + "} " + std::to_string(percent) + "\n";
@@ -75,6 +76,7 @@ class GpuWatchTest : public ::testing::Test {
     return both;
   }
 
+  std::function<std::shared_ptr<const net::Credentials>(const std::string& url)> credentials;
   net::Loop loop;
   net::Client client{loop};
   logging::testing::CapturedLog log;
@@ -82,6 +84,25 @@ class GpuWatchTest : public ::testing::Test {
   ScriptedExporter exporter{loop}, other{loop};
   std::unique_ptr<GpuWatch> watch;
 };
+
+TEST_F(GpuWatchTest, ReadsAnExporterBehindTlsWhoseCertificateIsTrusted) {
+  const net::testing::TestCertificate certificate;
+  ScriptedExporter secure{loop, *net::TlsContext::server(certificate.certificate(), certificate.key())};
+  secure.metrics = utilisation(R"(pod="chat-0")", 80);
+  open({secure.url()});
+  run_until([&] { return !events.all().empty(); });
+  EXPECT_EQ(events.all().back().text, "GPU metrics of " + secure.url() + " cannot be read: " + secure.url() +
+                                          ": needs TLS, and it is not known whom to trust");
+  EXPECT_EQ(secure.asked, 0);
+  net::CredentialOptions options;
+  options.ca_file = certificate.certificate();
+  const auto store = net::CredentialStore::load(options, {});
+  ASSERT_TRUE(store);
+  credentials = [&](const std::string& url) { return store->of(url); };
+  open({secure.url()});
+  run_until([&] { return sample("chat-0").gpu_utilisation.has_value(); });
+  EXPECT_DOUBLE_EQ(*sample("chat-0").gpu_utilisation, 0.8);
+}
 
 TEST_F(GpuWatchTest, FiguresOfAPodBelongToTheReplicaWithItsName) {
   exporter.metrics =

@@ -109,8 +109,8 @@ class ScriptedFleet final : public Fleet {
     }
   }
   [[nodiscard]] std::vector<ReplicaView> replicas(std::size_t) const override { return views; }
-  [[nodiscard]] std::optional<telemetry::TokenFigures> tokens_of(std::uint32_t replica,
-                                                                 double kv_bytes_per_token) const override {
+  [[nodiscard]] std::optional<telemetry::TokenFigures> tokens_of(
+      std::uint32_t replica, std::optional<double> kv_bytes_per_token) const override {
     const auto found = tokens.find(replica);
     if (found == tokens.end()) return std::nullopt;
     telemetry::TokenFigures figures = found->second;
@@ -135,9 +135,11 @@ class ScriptedFleet final : public Fleet {
 // The admin address of a gateway, on the test's own loop.
 class ScriptedGateway final : private net::ExchangeHandler {
  public:
-  explicit ScriptedGateway(net::Loop& loop) : listening_(*net::listen_on(net::Address{}, false)) {
+  explicit ScriptedGateway(net::Loop& loop, const std::shared_ptr<net::TlsContext>& tls = nullptr)
+      : listening_(*net::listen_on(net::Address{}, false)) {
     address_ = net::local_address(listening_);
-    server_ = std::make_unique<net::Server>(loop, listening_, static_cast<net::ExchangeHandler&>(*this));
+    server_ = std::make_unique<net::Server>(loop, listening_, static_cast<net::ExchangeHandler&>(*this),
+                                            net::ServerLimits{}, tls);
   }
   [[nodiscard]] const net::Address& address() const { return address_; }
 

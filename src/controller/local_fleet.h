@@ -75,8 +75,8 @@ class LocalFleet final : public Fleet {
   [[nodiscard]] std::vector<ReplicaView> replicas(std::size_t pool) const override;
   [[nodiscard]] const actuation::FleetState& state() const { return state_; }
   [[nodiscard]] std::string url_of(const actuation::Replica& replica) const;
-  [[nodiscard]] std::optional<telemetry::TokenFigures> tokens_of(std::uint32_t replica,
-                                                                 double kv_bytes_per_token) const override {
+  [[nodiscard]] std::optional<telemetry::TokenFigures> tokens_of(
+      std::uint32_t replica, std::optional<double> kv_bytes_per_token) const override {
     return watch_.tokens_of(replica, kv_bytes_per_token);
   }
   [[nodiscard]] const std::vector<FleetEvent>& events() const override { return events_.all(); }

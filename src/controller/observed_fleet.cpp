@@ -199,10 +199,13 @@ std::vector<ReplicaView> ObservedFleet::replicas(std::size_t pool) const {
 
 // The figures of an address with many workers are those of its first worker, so that they count once.
 std::optional<telemetry::TokenFigures> ObservedFleet::tokens_of(std::uint32_t replica,
-                                                                double kv_bytes_per_token) const {
+                                                                std::optional<double> kv_bytes_per_token) const {
   for (const auto& [id, known] : known_)
-    if (!known.workers.empty() && known.workers.front().second == replica)
-      return watch_.tokens_of(known.number, kv_bytes_per_token);
+    if (!known.workers.empty() && known.workers.front().second == replica) {
+      auto figures = watch_.tokens_of(known.number, kv_bytes_per_token);
+      if (figures) figures->workers = static_cast<std::uint32_t>(known.workers.size());
+      return figures;
+    }
   return watch_.tokens_of(replica, kv_bytes_per_token);
 }
 

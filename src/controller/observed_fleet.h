@@ -46,8 +46,8 @@ class ObservedFleet final : public Fleet {
   void hot_prefixes(std::vector<GatewayPrefix>) override {}
   void fill(std::size_t pool, signals::PoolObservation& seen) const override;
   [[nodiscard]] std::vector<ReplicaView> replicas(std::size_t pool) const override;
-  [[nodiscard]] std::optional<telemetry::TokenFigures> tokens_of(std::uint32_t replica,
-                                                                 double kv_bytes_per_token) const override;
+  [[nodiscard]] std::optional<telemetry::TokenFigures> tokens_of(
+      std::uint32_t replica, std::optional<double> kv_bytes_per_token) const override;
   [[nodiscard]] const std::vector<FleetEvent>& events() const override { return events_.all(); }
   [[nodiscard]] std::size_t left_out() const override { return left_out_.size(); }
 

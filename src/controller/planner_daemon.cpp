@@ -222,9 +222,7 @@ void PlannerDaemon::tick() {
     if (options_.on_hold) options_.on_hold();
     return take_tick(std::move(held), std::move(seen));
   }
-  const core::Instant from =
-      seen.now.time_since_epoch() > policy_->memory() ? seen.now - policy_->memory() : core::kStart;
-  seen.recent = traffic_.recent(from);
+  seen.recent = traffic_.recent(seen.now - policy_->memory());
   std::vector<std::uint32_t> prompts;
   for (const signals::RecentRequest& request : seen.recent) prompts.push_back(request.input_tokens);
   if (!prompts.empty()) fleet_.recent_prompts(std::move(prompts));
@@ -350,8 +348,10 @@ std::optional<report::PlannerMetrics> PlannerDaemon::metrics() const {
       .observation = *seen_, .decision = *decided_, .totals = totals(), .slo = options_.slo.target};
   if (!options_.deployment.empty()) metrics.model = options_.model;
   metrics.ticks = tick_times_;
-  if (traffic_.judged() > 0)
-    metrics.slo_attainment = static_cast<double>(traffic_.met()) / static_cast<double>(traffic_.judged());
+  metrics.version = options_.version;
+  metrics.slo_attainment = traffic_.attainment();
+  metrics.ttft_attainment = traffic_.ttft_attainment();
+  metrics.itl_attainment = traffic_.itl_attainment();
   for (const ScalingTotals& totals : scaling_.totals())
     metrics.scaling.push_back({totals.pool, totals.events, totals.ends});
   metrics.role_switches = role_switches();

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "connect/recommended_replicas.h"
+#include "controller/batch_history.h"
 #include "controller/fleet.h"
 #include "controller/fleet_targets.h"
 #include "controller/gateway_feed.h"
@@ -38,8 +39,12 @@ struct DaemonOptions {
   std::string deployment{};          // Its name among those that are planned together; empty: it is the only one.
   std::vector<signals::Pool> pools;  // Aggregated pools, or one prefill and one decode pool.
   signals::SloPolicy slo;
-  double kv_bytes_per_token = 131'072.0;  // For token metrics in bytes.
-  std::string model;                      // The model of the requests and replicas; empty for all models.
+  std::string model;  // The model of the requests and replicas; empty for all models.
+  // For token metrics, by pool: bytes of the KV cache of a token, and sequences that an engine runs at once. Empty, or
+  // without the pool: unknown.
+  std::vector<std::optional<double>> kv_bytes_per_token{};
+  std::vector<std::optional<std::uint32_t>> max_sequences{};
+  std::string version{};  // Of the program; empty: it is not exported.
   // Of the series wva_*, by pool, unless annotations name others; no namespace: there are no such series.
   std::vector<std::string> variant_names{};
   std::string variant_namespace{};
@@ -69,6 +74,13 @@ struct LivePoint {
   std::optional<std::uint32_t> waiting;          // At the gateway.
   // Shares from 0 to 1; hits as a share of the prompt tokens since the previous point. Empty if no engine reported.
   std::optional<double> kv_usage, hit_ratio;
+};
+
+// A rule on the settings of engines, of decision/engine_settings.h, that holds for a pool.
+struct EngineAdvice {
+  std::string pool;
+  std::string_view rule;
+  std::string evidence;
 };
 
 // Lives on one loop, together with all that it refers to.
@@ -127,6 +139,11 @@ class PlannerDaemon {
   [[nodiscard]] const report::TickTimes& tick_times() const { return tick_times_; }
   // Whether the last decision on the pool used the default engine model, which nothing has measured yet.
   [[nodiscard]] bool is_uncalibrated(std::size_t pool) const;
+  // Share of the sequence slots of an engine that are filled. Where the engine does not report it, it is the share of
+  // running requests in the number that the policy has learned, or in the configured one.
+  [[nodiscard]] std::optional<double> batch_efficiency(std::size_t pool, const signals::EngineSample& sample) const;
+  // Settings of engines that the last minutes suggest: "queue_delay" and "batch_efficiency". Empty without data.
+  [[nodiscard]] std::vector<EngineAdvice> engine_advice() const;
   // Of pools that exchange replicas, in both directions.
   [[nodiscard]] std::vector<report::RoleSwitchCount> role_switches() const;
   // Empty before the first decision. With a deployment, its series have the label `model`.
@@ -152,7 +169,9 @@ class PlannerDaemon {
   void count_costs();
   void add_point();
   [[nodiscard]] signals::Observation observe(core::Instant now);  // Without single requests.
+  void add_batches(const signals::Observation& seen);
   void add_gaps(const std::vector<ReplicaView>& views, signals::PoolObservation& pool) const;
+  [[nodiscard]] std::optional<std::uint32_t> max_sequences(std::size_t pool) const;
 
   net::Loop& loop_;
   net::Client& client_;
@@ -179,6 +198,7 @@ class PlannerDaemon {
   std::optional<decision::Decision> decided_;
   std::deque<decision::DecisionRecord> decisions_;
   std::deque<LivePoint> points_;
+  std::vector<BatchHistory> batches_;  // By pool.
   std::uint64_t prompt_tokens_before_ = 0, hit_tokens_before_ = 0;
   report::TickTimes tick_times_;
   PolicyKeeper keeper_;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "controller/planner_daemon.h"
+#include "decision/engine_settings.h"
 #include "decision/figures.h"
 
 namespace penstock::controller {
@@ -62,11 +63,34 @@ std::uint32_t unrouted_requests(const signals::Observation& seen) {
   return sum;
 }
 
-void add_rates(const signals::TrafficWindow& minute, LivePoint& point) {
+std::optional<double> output_tokens_per_s(const signals::TrafficWindow& minute) {
+  const double seconds = core::to_seconds(minute.length);
+  return seconds > 0.0 ? std::optional{static_cast<double>(minute.output_tokens) / seconds} : std::nullopt;
+}
+
+// Mean of the GPUs of the ready replicas, or else the share of what the replicas can serve within the SLO.
+std::optional<double> utilisation_of(const signals::PoolObservation& pool, std::optional<double> replica_capacity) {
+  double sum = 0.0;
+  std::uint32_t measured = 0;
+  for (const signals::ReplicaObservation& replica : pool.replicas) {
+    if (replica.state != signals::ReplicaState::kReady || !replica.sample || !replica.sample->gpu_utilisation) continue;
+    sum += *replica.sample->gpu_utilisation;
+    ++measured;
+  }
+  if (measured > 0) return sum / measured;
+  const double capacity = replica_capacity.value_or(0.0) * pool.ready;
+  const double seconds = core::to_seconds(pool.last_minute.length);
+  if (capacity <= 0.0 || seconds <= 0.0) return std::nullopt;
+  return static_cast<double>(pool.last_minute.arrivals) / seconds / capacity;
+}
+
+// A prefill pool generates the first token of each request only: the output is that of the pools that requests leave.
+void add_rates(const signals::Observation& seen, LivePoint& point) {
+  const signals::TrafficWindow minute = signals::entry_traffic(seen).last_minute;
   const double seconds = std::max(1.0, core::to_seconds(minute.length));
   point.arrivals_per_s = static_cast<double>(minute.arrivals) / seconds;
   point.input_tokens_per_s = static_cast<double>(minute.input_tokens) / seconds;
-  point.output_tokens_per_s = static_cast<double>(minute.output_tokens) / seconds;
+  point.output_tokens_per_s = static_cast<double>(signals::exit_traffic(seen).last_minute.output_tokens) / seconds;
 }
 
 }  // namespace
@@ -99,13 +123,14 @@ void PlannerDaemon::add_point() {
     }
   }
   if (data_ != signals::DataState::kNoGateway) {
-    add_rates(signals::entry_traffic(seen).last_minute, point);
+    add_rates(seen, point);
     point.ttft = entry->last_minute.ttft;
     point.itl = entry->last_minute.itl;
     point.e2e = entry->last_minute.e2e;
     point.tpot = entry->last_minute.tpot;
     point.waiting = unrouted_requests(seen);
     if (decided_) add_estimates(*decided_, seen, point);
+    add_batches(seen);
   }
   point.kv_usage = kv.mean();
   // Counters of engines that ended are gone from the sums: such an interval has no share.
@@ -120,12 +145,71 @@ void PlannerDaemon::add_point() {
   if (points_.size() > options_.points_max) points_.pop_front();
 }
 
+void PlannerDaemon::add_batches(const signals::Observation& seen) {
+  batches_.resize(seen.pools.size());
+  for (std::size_t pool = 0; pool < seen.pools.size(); ++pool) {
+    double sum = 0.0;
+    std::uint32_t known = 0;
+    for (const signals::ReplicaObservation& replica : seen.pools[pool].replicas) {
+      if (!signals::is_reporting(replica, seen.now, report::kSampleAgeMax)) continue;
+      const auto efficiency = batch_efficiency(pool, *replica.sample);
+      if (!efficiency || replica.state != signals::ReplicaState::kReady) continue;
+      sum += *efficiency;
+      ++known;
+    }
+    batches_[pool].observe(seen.now, known > 0 ? std::optional{sum / known} : std::nullopt,
+                           output_tokens_per_s(seen.pools[pool].last_minute));
+  }
+}
+
+std::vector<EngineAdvice> PlannerDaemon::engine_advice() const {
+  std::vector<EngineAdvice> advice;
+  if (!seen_ || !decided_ || data_ != signals::DataState::kKnown) return advice;
+  for (std::size_t index = 0; index < seen_->pools.size(); ++index) {
+    const signals::PoolObservation& pool = seen_->pools[index];
+    const auto p95_s = [](const signals::LatencyWindow& latency) {
+      return latency.count == 0 ? std::nullopt : std::optional{latency.p95_ms / 1000.0};
+    };
+    decision::EngineMeasurement measured;
+    measured.ttft_p95_s = p95_s(pool.last_minute.ttft);
+    measured.itl_p95_s = p95_s(pool.last_minute.itl);
+    measured.utilisation = utilisation_of(pool, decision::capacity_per_replica(*decided_, index));
+    if (index < batches_.size())
+      if (const auto compared = batches_[index].at_no_less_load()) {
+        measured.batch_efficiency = compared->now;
+        measured.batch_efficiency_before = compared->before;
+      }
+    if (auto evidence = decision::queue_delay_evidence(options_.slo.target, measured))
+      advice.push_back({pool.name, "queue_delay", *std::move(evidence)});
+    if (auto evidence = decision::batch_efficiency_evidence(measured))
+      advice.push_back({pool.name, "batch_efficiency", *std::move(evidence)});
+  }
+  return advice;
+}
+
+// What engines were seen to run at once comes before what was configured of them.
+std::optional<std::uint32_t> PlannerDaemon::max_sequences(std::size_t pool) const {
+  if (decided_ && pool < decided_->pools.size())
+    if (const auto learned = decision::evidence_value(decided_->pools[pool], "learned_max_sequences", "requests"))
+      return static_cast<std::uint32_t>(*learned);
+  return pool < options_.max_sequences.size() ? options_.max_sequences[pool] : std::nullopt;
+}
+
+std::optional<double> PlannerDaemon::batch_efficiency(std::size_t pool, const signals::EngineSample& sample) const {
+  if (sample.batch_merge_efficiency) return sample.batch_merge_efficiency;
+  return telemetry::filled_share(sample.running_requests, max_sequences(pool).value_or(0));
+}
+
 std::vector<telemetry::TokenFigures> PlannerDaemon::token_figures() const {
   std::vector<telemetry::TokenFigures> engines;
   for (std::size_t pool = 0; pool < options_.pools.size(); ++pool)
     for (const ReplicaView& view : fleet_.replicas(pool)) {
-      auto figures = fleet_.tokens_of(view.seen.replica, options_.kv_bytes_per_token);
+      const auto& bytes = options_.kv_bytes_per_token;
+      auto figures = fleet_.tokens_of(view.seen.replica, pool < bytes.size() ? bytes[pool] : std::nullopt);
       if (!figures) continue;
+      if (!figures->batch_merge_efficiency && figures->active_sequences)
+        figures->batch_merge_efficiency = telemetry::filled_share(
+            *figures->active_sequences, static_cast<std::uint64_t>(max_sequences(pool).value_or(0)) * figures->workers);
       // Clients and autoscalers know the model by its name in the gateway, which some engines do not expose.
       if (!view.model.empty()) figures->model = view.model;
       if (figures->model.empty()) figures->model = options_.model;

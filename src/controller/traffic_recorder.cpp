@@ -14,8 +14,11 @@ constexpr std::size_t kRoutesMax = 64;
 constexpr std::size_t kModelsMax = 1000;
 constexpr std::size_t kGatewaysMax = 256;
 constexpr double kWindowMaxS = 86'400.0;
+constexpr double kAgeMaxS = 86'400.0;
 constexpr std::size_t kReplicasMax = 10'000;
 constexpr core::Duration kMeterMemory = std::chrono::seconds{50};
+
+bool counts(core::Instant at) { return at >= core::kStart; }
 
 }  // namespace
 
@@ -32,13 +35,13 @@ void TrafficRecorder::take(const TrafficPage& page, core::Instant received_at) {
   if (knows_gateway(page.boot)) lost_ += page.lost;
   received_at_ = received_at;
   for (const TrafficItem& item : page.items) {
-    // An event is never later than its page, and never before the start.
-    const double ago_s = std::clamp(page.now_s - item.at_s, 0.0, core::to_seconds(received_at));
-    const core::Instant at = std::max(core::kStart, received_at - core::from_seconds(ago_s));
+    // An event is never later than its page. What a gateway tells of the time before our start is remembered, so that
+    // plans are made for it, but not counted: it would be the traffic of one moment.
+    const core::Instant at = received_at - core::from_seconds(std::clamp(page.now_s - item.at_s, 0.0, kAgeMaxS));
     switch (item.kind) {
       case TrafficItem::Kind::kArrival: arrived(item, at); break;
-      case TrafficItem::Kind::kFirstToken: first_token(item, metered(at)); break;
-      case TrafficItem::Kind::kEnd: ended(item, metered(at)); break;
+      case TrafficItem::Kind::kFirstToken: first_token(item, at); break;
+      case TrafficItem::Kind::kEnd: ended(item, at); break;
     }
   }
   forget(received_at);
@@ -122,7 +125,7 @@ void TrafficRecorder::arrived(const TrafficItem& item, core::Instant at) {
   serials_[{boot_, item.request}] = first_serial_ + requests_.size();
   numbers_.emplace_back(boot_, item.request);
   requests_.push_back(std::move(request));
-  traffic_of(&requests_.back()).meter.arrived(metered(at), item.input_tokens);
+  if (counts(at)) traffic_of(&requests_.back()).meter.arrived(metered(at), item.input_tokens);
 }
 
 void TrafficRecorder::first_token(const TrafficItem& item, core::Instant at) {
@@ -131,11 +134,12 @@ void TrafficRecorder::first_token(const TrafficItem& item, core::Instant at) {
   known->answered = true;
   known->cached_tokens = item.cached_tokens;
   known->shape.ttft_ms = static_cast<float>(item.ttft_ms);
+  const bool may_defer = known->shape.completion_window > core::Duration{};
+  if (may_defer) known->shape.deferred_ms = static_cast<float>(item.own_limit_ms);
+  if (!counts(at)) return;
+  at = metered(at);
   signals::FirstTokenTimes times;
-  if (known->shape.completion_window > core::Duration{})
-    known->shape.deferred_ms = static_cast<float>(item.own_limit_ms);
-  else
-    times.admission = core::from_milliseconds(item.own_limit_ms);
+  if (!may_defer) times.admission = core::from_milliseconds(item.own_limit_ms);
   times.replica_wait = core::from_milliseconds(item.admission_ms);
   const double at_replicas_ms = std::max(0.0, item.ttft_ms - item.admission_ms);
   const double transfer_ms = std::clamp(item.transfer_ms, 0.0, at_replicas_ms);
@@ -151,23 +155,27 @@ void TrafficRecorder::ended(const TrafficItem& item, core::Instant at) {
   // The request was for another model, or arrived before the first page.
   if (!options_.model.empty() && known == nullptr) return;
   PoolTraffic& traffic = traffic_of(known);
-  if (item.outcome == "refused") traffic.shed.arrived(at, 0);
+  const bool is_counted = counts(at);
+  const core::Instant metered_at = is_counted ? metered(at) : at;
+  if (item.outcome == "refused" && is_counted) traffic.shed.arrived(metered_at, 0);
   // An invalid request is no load and says nothing about the fleet.
   if (item.outcome == "rejected") {
     if (known == nullptr || std::exchange(known->rejected, true)) return;
-    traffic.meter.withdrawn(metered(known->shape.arrival), known->shape.input_tokens);
+    if (counts(known->shape.arrival)) traffic.meter.withdrawn(metered(known->shape.arrival), known->shape.input_tokens);
     return;
   }
-  traffic.output.ended(item.output_tokens, at);
-  if (options_.disaggregated) decode_output_.ended(item.output_tokens, at);
+  if (is_counted) {
+    traffic.output.ended(item.output_tokens, metered_at);
+    if (options_.disaggregated) decode_output_.ended(item.output_tokens, metered_at);
+  }
   const bool failed = item.outcome == "failed" || item.outcome == "truncated" || item.outcome == "lost";
   if (item.outcome == "completed") ++ends_.completed;
   if (item.outcome == "cancelled") ++ends_.cancelled;
   if (item.outcome == "timed_out") ++ends_.timed_out;
   if (failed) {
     ++(item.outcome == "truncated" || item.output_tokens > 0 ? ends_.truncated : ends_.failed);
-    traffic.meter.failed(at);
-    if (options_.disaggregated) decode_.failed(at);
+    if (is_counted) traffic.meter.failed(metered_at);
+    if (is_counted && options_.disaggregated) decode_.failed(metered_at);
   }
   if (known == nullptr) return;
   const bool left = item.outcome == "cancelled" || item.outcome == "timed_out";
@@ -183,25 +191,28 @@ void TrafficRecorder::ended(const TrafficItem& item, core::Instant at) {
     if (known->answered) times.ttft_ms = static_cast<double>(known->shape.ttft_ms);
     if (item.itl_ms >= 0.0) {
       times.itl_ms = item.itl_ms;
-      add_gaps(item);
+      if (is_counted) add_gaps(item);
     }
     times.slow_client = item.itl_ms < 0.0 && item.client_ms > 0.0;
-    traffic.meter.completed(at, known->traits(), item.output_tokens, times);
-    if (options_.disaggregated) decode_.completed(at, known->traits(), item.output_tokens, times);
+    if (is_counted) traffic.meter.completed(metered_at, known->traits(), item.output_tokens, times);
+    if (is_counted && options_.disaggregated) decode_.completed(metered_at, known->traits(), item.output_tokens, times);
   }
+  if (!is_counted) return;
   // An answer that is not streamed has no TTFT and no ITL: only its end can be judged. Requests of clients that left
   // are not judged.
   const signals::SloTarget& target = options_.slo.target_at(known->shape.target);
   bool missed = false;
   if (failed || (item.outcome == "completed" && (known->answered || target.e2e))) {
     ++judged_;
-    const bool tokens_in_time =
-        !known->answered || (static_cast<double>(known->shape.ttft_ms) <= core::to_milliseconds(target.ttft) &&
-                             item.itl_ms <= core::to_milliseconds(target.itl));
+    const bool first_in_time =
+        !known->answered || static_cast<double>(known->shape.ttft_ms) <= core::to_milliseconds(target.ttft);
+    const bool gaps_in_time = !known->answered || item.itl_ms <= core::to_milliseconds(target.itl);
     const bool end_in_time =
         !target.e2e || static_cast<double>(known->shape.e2e_ms) <= core::to_milliseconds(*target.e2e);
-    missed = failed || !tokens_in_time || !end_in_time;
+    missed = failed || !first_in_time || !gaps_in_time || !end_in_time;
     if (!missed) ++met_;
+    if (!failed && first_in_time) ++ttft_met_;
+    if (!failed && gaps_in_time) ++itl_met_;
   }
   if (item.outcome != "completed" || at <= options_.tokens_from) return;
   const std::string &tenant = tenants_[known->tenant_number], model{known->model};

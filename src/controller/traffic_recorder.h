@@ -62,9 +62,10 @@ class TrafficRecorder {
   // end, answers that are not streamed are left out.
   [[nodiscard]] std::uint64_t judged() const { return judged_; }
   [[nodiscard]] std::uint64_t met() const { return met_; }
-  [[nodiscard]] std::optional<double> attainment() const {
-    return judged_ == 0 ? std::nullopt : std::optional{static_cast<double>(met_) / static_cast<double>(judged_)};
-  }
+  [[nodiscard]] std::optional<double> attainment() const { return share_of_judged(met_); }
+  // Of each limit alone. A failed request is within none; an answer that is not streamed is within both.
+  [[nodiscard]] std::optional<double> ttft_attainment() const { return share_of_judged(ttft_met_); }
+  [[nodiscard]] std::optional<double> itl_attainment() const { return share_of_judged(itl_met_); }
 
  private:
   struct Remembered {
@@ -104,6 +105,9 @@ class TrafficRecorder {
   [[nodiscard]] std::uint32_t tenant_number(const std::string& tenant);
   [[nodiscard]] std::uint32_t block_number(std::uint64_t key);
   void forget(core::Instant now);
+  [[nodiscard]] std::optional<double> share_of_judged(std::uint64_t requests) const {
+    return judged_ == 0 ? std::nullopt : std::optional{static_cast<double>(requests) / static_cast<double>(judged_)};
+  }
 
   TrafficOptions options_;
   std::deque<std::string> boots_;  // The newest gateways.
@@ -123,7 +127,7 @@ class TrafficRecorder {
   OutputTokens decode_output_;
   std::vector<signals::RecentRequest> recent_;
   std::map<std::string, telemetry::HistogramTotals> gaps_;  // By replica.
-  std::uint64_t lost_ = 0, met_ = 0, judged_ = 0;
+  std::uint64_t lost_ = 0, met_ = 0, ttft_met_ = 0, itl_met_ = 0, judged_ = 0;
   signals::RequestEnds ends_;
   core::Instant received_at_, newest_;
 };

@@ -116,13 +116,20 @@ struct Judged {
   const char* what;
   std::vector<TrafficItem> items;
   std::uint64_t kept, judged, failed;
+  std::uint64_t ttft_kept = kept, itl_kept = kept;
 };
 
 TEST(TrafficRecorder, JudgesWhatWasStreamedOrFailed) {
   const Judged cases[] = {
       {"in time", {arrival(1, 1.0), first_token(1, 2.0, 1000.0), end_of(1, 3.0)}, 1, 1, 0},
-      {"first token too late", {arrival(1, 1.0), first_token(1, 4.0, 3000.0), end_of(1, 5.0)}, 0, 1, 0},
-      {"gaps too long", {arrival(1, 1.0), first_token(1, 2.0, 100.0), end_of(1, 3.0, "completed", 51.0)}, 0, 1, 0},
+      {"first token too late", {arrival(1, 1.0), first_token(1, 4.0, 3000.0), end_of(1, 5.0)}, 0, 1, 0, 0, 1},
+      {"gaps too long",
+       {arrival(1, 1.0), first_token(1, 2.0, 100.0), end_of(1, 3.0, "completed", 51.0)},
+       0,
+       1,
+       0,
+       1,
+       0},
       {"one token, no gap", {arrival(1, 1.0), first_token(1, 2.0, 100.0), end_of(1, 3.0, "completed", -1.0)}, 1, 1, 0},
       {"failed before its first token", {arrival(1, 1.0), end_of(1, 3.0, "failed")}, 0, 1, 1},
       {"failed after it", {arrival(1, 1.0), first_token(1, 2.0, 100.0), end_of(1, 3.0, "failed")}, 0, 1, 1},
@@ -136,6 +143,9 @@ TEST(TrafficRecorder, JudgesWhatWasStreamedOrFailed) {
     book.take(page_of(each.items, 10.0), kNow);
     EXPECT_EQ(book.met(), each.kept) << each.what;
     EXPECT_EQ(book.judged(), each.judged) << each.what;
+    EXPECT_EQ(book.ttft_attainment().has_value(), each.judged > 0) << each.what;
+    EXPECT_EQ(book.ttft_attainment().value_or(0.0), static_cast<double>(each.ttft_kept)) << each.what;
+    EXPECT_EQ(book.itl_attainment().value_or(0.0), static_cast<double>(each.itl_kept)) << each.what;
     EXPECT_EQ(book.ends().failed + book.ends().truncated, each.failed) << each.what;
     EXPECT_EQ(entry_of(book).failed_total, each.failed) << each.what;
   }
@@ -394,10 +404,35 @@ TEST(TrafficRecorder, ImpossibleTimesAreClamped) {
   TrafficRecorder book{{}};
   book.take(page_of({arrival(1, 99.0), arrival(2, -1e9), arrival(3, 1.0)}, 2.0), kNow);
   const auto recent = book.recent(core::kStart);
-  ASSERT_EQ(recent.size(), 3U);
-  EXPECT_EQ(recent[0].arrival, core::kStart) << "nothing was before our start";
-  EXPECT_EQ(recent[1].arrival, kNow - 1s);
-  EXPECT_EQ(recent[2].arrival, kNow) << "nothing is later than the page that tells of it";
+  ASSERT_EQ(recent.size(), 2U);
+  EXPECT_EQ(recent[0].arrival, kNow - 1s);
+  EXPECT_EQ(recent[1].arrival, kNow) << "nothing is later than the page that tells of it";
+}
+
+// A planner that starts beside a gateway reads what that has served in the last minutes.
+TEST(TrafficRecorder, WhatWasBeforeTheStartIsRememberedAndNotCounted) {
+  const core::Instant now = core::kStart + 5s;
+  TrafficRecorder book{{}};
+  std::vector<TrafficItem> items;
+  for (std::uint64_t i = 0; i < 300; ++i) {
+    const double at_s = static_cast<double>(i);
+    items.push_back(arrival(i, at_s));
+    items.push_back(first_token(i, at_s + 0.2, 200.0));
+    items.push_back(end_of(i, at_s + 0.5));
+  }
+  book.take(page_of(items, 300.0), now);
+  const signals::PoolObservation entry = entry_of(book, now);
+  EXPECT_EQ(entry.arrivals_total, 5U);
+  EXPECT_EQ(entry.completed_total, 5U);
+  EXPECT_EQ(entry.last_minute.arrivals, 5U);
+  EXPECT_EQ(entry.last_minute.ttft.count, 5U);
+  EXPECT_EQ(book.judged(), 5U);
+  const auto recent = book.recent(now - 10min);
+  ASSERT_EQ(recent.size(), 300U);
+  EXPECT_EQ(recent[0].arrival, now - 300s);
+  EXPECT_FLOAT_EQ(recent[0].ttft_ms, 200.0F);
+  EXPECT_NEAR(recent[0].e2e_ms, 500.0F, 1e-3);
+  EXPECT_EQ(recent[0].output_tokens, 101U);
 }
 
 TEST(TrafficRecorder, ALateEventDoesNotEmptyTheWindow) {

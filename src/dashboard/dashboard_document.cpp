@@ -57,7 +57,8 @@ Json counts(const std::optional<telemetry::MessageCounts>& of) {
 }
 
 // `is_counted`: whether the replica is known to be there now.
-Json replica(const ReplicaView& view, core::Instant now, bool is_counted) {
+Json replica(const PlannerDaemon& daemon, std::size_t pool, const ReplicaView& view, core::Instant now) {
+  const bool is_counted = daemon.counts_replicas();
   Json made{{"name", view.name},
             {"stage", is_counted ? view.stage : "unknown"},
             {"url", view.url},
@@ -77,7 +78,7 @@ Json replica(const ReplicaView& view, core::Instant now, bool is_counted) {
                       {"kv_capacity_tokens", known(sample->kv_capacity_tokens)},
                       {"evictions", known(sample->evictions_total)},
                       {"preemptions", known(sample->preemptions_total)},
-                      {"batch_merge_efficiency", known(sample->batch_merge_efficiency)}};
+                      {"batch_merge_efficiency", known(daemon.batch_efficiency(pool, *sample))}};
   return made;
 }
 
@@ -120,7 +121,7 @@ Json pool(const PlannerDaemon& daemon, std::size_t index, core::Instant now) {
   }
   made["replicas"] = Json::array();
   for (const ReplicaView& view : daemon.fleet().replicas(index))
-    made["replicas"].push_back(replica(view, now, daemon.counts_replicas()));
+    made["replicas"].push_back(replica(daemon, index, view, now));
   return made;
 }
 
@@ -175,9 +176,16 @@ Json scaling(const PlannerDaemon& daemon) {
 // The last diagnosis of latency.
 Json diagnosis(const PlannerDaemon& daemon) {
   if (!daemon.last_decision() || !daemon.last_decision()->cause) return nullptr;
+  Json settings = report::engine_settings_json(*daemon.last_decision()->cause);
+  for (const controller::EngineAdvice& each : daemon.engine_advice()) {
+    Json setting = report::engine_setting_json(each.rule);
+    setting["pool"] = each.pool;
+    setting["evidence"] = each.evidence;
+    settings.push_back(std::move(setting));
+  }
   return {{"cause", decision::to_string(*daemon.last_decision()->cause)},
           {"text", daemon.last_decision()->diagnosis},
-          {"settings", report::engine_settings_json(*daemon.last_decision()->cause)}};
+          {"settings", std::move(settings)}};
 }
 
 // Of the fleet and of the planner's data, newest first.
@@ -220,7 +228,9 @@ std::string state_document(const PlannerDaemon& daemon, core::Instant now, const
               {"goal", options.slo.goal},
               {"attainment", known(is_known ? daemon.traffic().attainment() : std::nullopt)},
               {"met", daemon.traffic().met()},
-              {"judged", daemon.traffic().judged()}}}};
+              {"judged", daemon.traffic().judged()},
+              {"ttft_attainment", known(is_known ? daemon.traffic().ttft_attainment() : std::nullopt)},
+              {"itl_attainment", known(is_known ? daemon.traffic().itl_attainment() : std::nullopt)}}}};
   if (!options.deployment.empty()) {
     made["deployment"] = options.deployment;
     made["deployments"] = deployments;

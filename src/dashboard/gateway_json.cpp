@@ -14,7 +14,8 @@ using Json = nlohmann::ordered_json;
 constexpr std::array kRowKeys = {"id", "name", "tenant", "model", "pool", "class", "kind", "replica", "url", "code"};
 // Of a replica or a queue, not of the gateway that reports it.
 constexpr std::array kLargest = {"oldest_s", "workers", "kv_usage", "prefill_tokens_per_s"};
-constexpr std::array kSmallest = {"next_due_s", "success_rate"};
+// Gateways with `gateway.peers` report the same budget.
+constexpr std::array kSmallest = {"next_due_s", "success_rate", "budget_available"};
 
 template <std::size_t kCount>
 bool is_one_of(const std::array<const char*, kCount>& names, std::string_view name) {

@@ -33,7 +33,9 @@ std::string overview_with(const std::string& boot, int open) {
          {"requests_total", 10 * open}}}},
       {"problems", {{{"replica", "r" + boot}, {"url", "http://x"}, {"code", "no_health"}, {"text", "t"}}}},
       {"models_complete", open == 1},
-      {"tenants", {{{"name", "shop"}, {"budget_available", nullptr}, {"running", open}, {"waiting", 0}}}},
+      {"tenants",
+       {{{"name", "shop"}, {"budget_available", nullptr}, {"running", open}, {"waiting", 0}},
+        {{"name", "lab"}, {"budget_available", 600.0 / open}, {"running", 0}, {"waiting", 0}}}},
       {"usage", {{{"tenant", "shop"}, {"model", "m"}, {"completed", open}, {"cost", 0.5}}}},
       {"latencies", {{{"model", "m"}, {"ttft", {{"count", 3}, {"p50_ms", 9.0}}}}}},
       {"queue",
@@ -80,7 +82,8 @@ TEST_F(GatewayJsonTest, SeveralGatewaysAreShownInTheShapeOfOne) {
   EXPECT_EQ(replica["models"], Json{"m"});
   EXPECT_EQ(seen["problems"].size(), 2U);
   EXPECT_EQ(seen["models_complete"], false);
-  EXPECT_EQ(seen["tenants"].dump(), R"([{"name":"shop","budget_available":null,"running":3,"waiting":0}])");
+  EXPECT_EQ(seen["tenants"][0].dump(), R"({"name":"shop","budget_available":null,"running":3,"waiting":0})");
+  EXPECT_EQ(seen["tenants"][1]["budget_available"], 300.0) << "gateways share the budgets of tenants";
   EXPECT_EQ(seen["usage"].dump(), R"([{"tenant":"shop","model":"m","completed":3,"cost":1.0}])");
   EXPECT_EQ(seen["latencies"], Json::array());
   EXPECT_EQ(seen["queue"]["interactive"], 3);

@@ -374,8 +374,7 @@ TEST_F(PlannerDaemonTest, TokenMetricsCoverReportingEngines) {
   EXPECT_TRUE(telemetry::parse_exposition(text, "metrics"));
   EXPECT_NE(text.find(R"(tokens_in_total{model_name="m",pool="chat",replica="chat-\"1\""} 12)"), std::string::npos)
       << text;
-  EXPECT_NE(text.find(R"(kv_cache_bytes_used{model_name="m",pool="chat",replica="chat-\"1\""} 131072)"),
-            std::string::npos);
+  EXPECT_EQ(text.find("kv_cache_bytes"), std::string::npos) << "the bytes of a token are unknown";
   // The name in the gateway comes before what the engine exposes.
   fleet.views[0].model = "served";
   EXPECT_EQ(daemon->token_figures().at(0).model, "served");

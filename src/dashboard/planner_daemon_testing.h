@@ -37,6 +37,9 @@ class PlannerDaemonTest : public testing::Test {
     options.decisions_max = 3;
     if (!state_file.empty()) options.policy_store = std::make_shared<controller::PolicyStateFile>(state_file);
     options.leadership = leadership;
+    options.kv_bytes_per_token = {kv_bytes_per_token};
+    options.max_sequences = {max_sequences};
+    options.version = "1.2.3";
     options.policy_state_interval = std::chrono::milliseconds{0};
     daemon.emplace(loop, client, fleet, policy, std::move(options), log,
                    [this](const decision::DecisionRecord& record) { logged.push_back(record); });
@@ -79,6 +82,8 @@ class PlannerDaemonTest : public testing::Test {
   logging::testing::CapturedLog log;
   std::string state_file;
   const controller::Leadership* leadership = nullptr;
+  std::optional<double> kv_bytes_per_token;  // What is known of the engines of the first pool.
+  std::optional<std::uint32_t> max_sequences;
   std::optional<controller::PlannerDaemon> daemon;
 };
 

@@ -1,9 +1,12 @@
 #include "decision/engine_settings.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 
 #include "core/result.h"
+#include "core/time.h"
 
 namespace penstock::decision {
 namespace {
@@ -52,6 +55,8 @@ std::vector<std::string_view> rules_against(Cause cause) {
   return {};
 }
 
+std::string percent_of(double share) { return fmt::format("{:.0f} %", share * 100.0); }
+
 }  // namespace
 
 const EngineSetting& engine_setting(std::string_view rule) {
@@ -65,6 +70,22 @@ std::vector<EngineSetting> settings_against(Cause cause) {
   std::vector<EngineSetting> settings;
   for (const std::string_view rule : rules_against(cause)) settings.push_back(engine_setting(rule));
   return settings;
+}
+
+std::optional<std::string> queue_delay_evidence(const signals::SloTarget& slo, const EngineMeasurement& measured) {
+  if (!measured.ttft_p95_s || !measured.itl_p95_s || !measured.utilisation) return std::nullopt;
+  const double ttft = *measured.ttft_p95_s / core::to_seconds(slo.ttft);
+  const double itl = *measured.itl_p95_s / core::to_seconds(slo.itl);
+  if (std::max(ttft, itl) > kHealthyShare || *measured.utilisation < kHighUtilisation) return std::nullopt;
+  return fmt::format("the p95 of TTFT is {} and that of ITL {} of its limit, at {} utilisation", percent_of(ttft),
+                     percent_of(itl), percent_of(*measured.utilisation));
+}
+
+std::optional<std::string> batch_efficiency_evidence(const EngineMeasurement& measured) {
+  if (!measured.batch_efficiency || !measured.batch_efficiency_before) return std::nullopt;
+  const double now = *measured.batch_efficiency, before = *measured.batch_efficiency_before;
+  if (now >= before * (1.0 - kEfficiencyFall)) return std::nullopt;
+  return fmt::format("{} of the sequence slots are filled, before it was {}", percent_of(now), percent_of(before));
 }
 
 }  // namespace penstock::decision

@@ -15,7 +15,7 @@ using decision::RunResult;
 
 constexpr std::string_view kStatic = "static", kPenstock = "penstock", kClairvoyant = "clairvoyant",
                            kSchedule = "schedule";
-constexpr std::string_view kBudgetRefusal = "token_budget_exceeded";
+constexpr std::string_view kBudgetRefusal = "token_budget_exceeded", kTooLarge = "prompt_exceeds_kv_cache";
 
 std::string count_of_replicas(std::uint32_t replicas) {
   return fmt::format("{} {}", replicas, replicas == 1 ? "replica" : "replicas");
@@ -72,18 +72,25 @@ std::string others(const Answer& answer, const Choice& best) {
   return text;
 }
 
-// What may reach the goal. A request that a budget refuses misses it, whatever the fleet.
+// What may reach the goal. A request that a budget refuses or that no KV cache can hold misses it, whatever the fleet.
 std::string advice(const RunResult& result, double goal, const RunInfo& info) {
-  std::uint64_t refused = 0;
-  for (const decision::FailureCount& failure : result.failures)
+  std::uint64_t refused = 0, too_large = 0;
+  for (const decision::FailureCount& failure : result.failures) {
     if (failure.reason == kBudgetRefusal) refused += failure.requests;
+    if (failure.reason == kTooLarge) too_large += failure.requests;
+  }
   std::string text;
   if (refused > 0)
     text = fmt::format(
         " Budgets refused {} of {} requests ({}), and more replicas do not change that: raise tokens_per_minute and "
         "burst of the tenants or classes.",
         refused, result.requests, kBudgetRefusal);
-  if (static_cast<double>(refused) > (1.0 - goal) * static_cast<double>(result.requests)) return text;
+  if (too_large > 0)
+    text += fmt::format(
+        " {} of {} requests do not fit into the KV cache of a replica ({}), and more replicas do not change that: "
+        "raise kv_blocks.",
+        too_large, result.requests, kTooLarge);
+  if (static_cast<double>(refused + too_large) > (1.0 - goal) * static_cast<double>(result.requests)) return text;
   const std::uint32_t most = info.pools.empty() ? 0 : info.pools.front().max_replicas;
   return text + fmt::format(" Allow more than {} (--max-replicas), a faster engine, or choose a looser SLO.",
                             count_of_replicas(most));

@@ -84,6 +84,15 @@ TEST(Answer, NoFleetIsAdvisedAgainstRefusalsOfBudgets) {
   EXPECT_NE(answer_of(report).text.find("Allow more than 8 replicas"), std::string::npos);
 }
 
+TEST(Answer, NoFleetIsAdvisedAgainstPromptsThatNoKvCacheHolds) {
+  Report report = report_of({}, run_of("static", 8, 0.0, 9.0));
+  report.fixed->result.failures = {{"prompt_exceeds_kv_cache", 100}};
+  EXPECT_TRUE(answer_of(report).text.ends_with(
+      " USD). 100 of 100 requests do not fit into the KV cache of a replica (prompt_exceeds_kv_cache), and more "
+      "replicas do not change that: raise kv_blocks."))
+      << answer_of(report).text;
+}
+
 TEST(Answer, WithSegmentsEveryTargetMustReachItsGoal) {
   decision::RunResult result = run_of("kpa", 1, 0.995, 1.0);
   result.targets = {{"general", {}, 0.99, 100, 100, 100, 100}, {"chat", {}, 0.95, 10, 9, 9, 9}};

@@ -51,14 +51,19 @@ Json json_of(const decision::Candidate& tried, const std::vector<std::string>& p
 
 }  // namespace
 
+Json engine_setting_json(std::string_view rule) {
+  const decision::EngineSetting& setting = decision::engine_setting(rule);
+  return {{"rule", setting.rule},
+          {"advice", setting.advice},
+          {"vllm", setting.vllm},
+          {"sglang", setting.sglang},
+          {"triton", setting.triton}};
+}
+
 Json engine_settings_json(decision::Cause cause) {
   Json json = Json::array();
   for (const decision::EngineSetting& each : decision::settings_against(cause))
-    json.push_back({{"rule", each.rule},
-                    {"advice", each.advice},
-                    {"vllm", each.vllm},
-                    {"sglang", each.sglang},
-                    {"triton", each.triton}});
+    json.push_back(engine_setting_json(each.rule));
   return json;
 }
 
@@ -317,6 +322,7 @@ Json targets(const RunResult& result) {
                     {"ttft_attainment", share(target.ttft_met)},
                     {"itl_attainment", share(target.itl_met)},
                     {"goal_kept", target.attainment() >= target.goal}});
+    if (target.target.e2e) json.back()["e2e_limit_ms"] = core::to_milliseconds(*target.target.e2e);
   }
   return json;
 }
@@ -349,7 +355,8 @@ Json run_options(const RunInfo& info) {
                            {"sleep_price", json_number(pool.sleep_price)},
                            {"asleep", pool.min_asleep}});
   }
-  const Json slo = {{"ttft_ms", core::to_milliseconds(info.slo.ttft)}, {"itl_ms", core::to_milliseconds(info.slo.itl)}};
+  Json slo = {{"ttft_ms", core::to_milliseconds(info.slo.ttft)}, {"itl_ms", core::to_milliseconds(info.slo.itl)}};
+  if (info.slo.e2e) slo["e2e_ms"] = core::to_milliseconds(*info.slo.e2e);
   return {{"slo", slo},
           {"seed", info.seed},
           {"engine", info.engine},

@@ -5,6 +5,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "decision/decision.h"
 #include "decision/fields.h"
@@ -25,7 +26,9 @@ struct DocumentOptions {
 // The fields of this rendering. A log and the live page have evidence and candidates as lists.
 [[nodiscard]] nlohmann::ordered_json decision_json(const decision::DecisionRecord& record,
                                                    decision::Rendering rendering);
-// The settings of engines that may help against the cause of bad latency, in a list.
+// The setting of a rule of decision/engine_settings.h, and in a list those that may help against the cause of bad
+// latency.
+[[nodiscard]] nlohmann::ordered_json engine_setting_json(std::string_view rule);
 [[nodiscard]] nlohmann::ordered_json engine_settings_json(decision::Cause cause);
 // Figures without data (percentiles of no request) are null, never zero.
 [[nodiscard]] nlohmann::ordered_json make_document(const Report& report, const DocumentOptions& options);

@@ -35,6 +35,13 @@ std::string format_seconds(double seconds) {
   return two(hours / 24, "d", hours % 24, "h");
 }
 
+std::string format_limits(const signals::SloTarget& target) {
+  const std::string ttft = "TTFT " + format_seconds(core::to_seconds(target.ttft));
+  const std::string itl = "ITL " + format_seconds(core::to_seconds(target.itl));
+  if (!target.e2e) return ttft + " and " + itl;
+  return ttft + ", " + itl + " and e2e " + format_seconds(core::to_seconds(*target.e2e));
+}
+
 std::string format_difference(double part, double whole) {
   if (!(whole > 0.0) || !std::isfinite(part)) return "–";
   const double percent = std::round((part / whole - 1.0) * 100.0);

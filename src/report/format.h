@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "core/format.h"
+#include "signals/slo.h"
 
 namespace penstock::report {
 
@@ -18,6 +19,9 @@ using core::format_share;
 [[nodiscard]] std::string format_milliseconds(double milliseconds);      // "214 ms", "1.42 s", "2,140 s"
 [[nodiscard]] std::string format_seconds(double seconds);                // "50 ms", "45 s", "59 min 58 s", "2 h 5 min"
 [[nodiscard]] std::string format_difference(double part, double whole);  // Part relative to whole: "+45 %", "−12 %"
+
+// "TTFT 2 s and ITL 50 ms", or with the limit of the whole answer: "TTFT 2 s, ITL 50 ms and e2e 30 s".
+[[nodiscard]] std::string format_limits(const signals::SloTarget& target);
 
 // `text` with what could steer a terminal (control characters) or is not UTF-8 replaced by "?".
 [[nodiscard]] std::string printable(std::string_view text);

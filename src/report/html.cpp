@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t kSeriesPointsMax = 400;    // more than a chart has pixels for, per policy
 constexpr std::size_t kDecisionsMax = 2000;      // per policy; the page says how many there were
 constexpr std::size_t kDiagnosisBytesMax = 240;  // the decision log has all of it
-constexpr int kDigits = 5;
+constexpr int kDigits = 7;                       // More than the page shows, so that it rounds as the table does.
 
 std::string fill(std::string_view title, std::string_view headline, std::string_view table,
                  const nlohmann::ordered_json& document) {

@@ -105,6 +105,10 @@ TEST(Json, ListsTargetsOnlyIfThereAreSeveral) {
   EXPECT_EQ(targets[1]["goal_kept"], true);
   EXPECT_EQ(targets[0]["goal_kept"], false);
   EXPECT_TRUE(targets[2]["slo_attainment"].is_null());
+  EXPECT_FALSE(targets[1].contains("e2e_limit_ms"));
+  EXPECT_FALSE(parsed(report)["options"]["slo"].contains("e2e_ms"));
+  report.info.slo.e2e = report.results[0].targets[1].target.e2e = std::chrono::seconds{5};
+  EXPECT_EQ(parsed(report)["options"]["slo"]["e2e_ms"], 5000);
   for (auto& result : report.results) result.targets.resize(1);
   EXPECT_FALSE(parsed(report)["results"][0].contains("targets"));
 }

@@ -127,6 +127,9 @@ constexpr FamilyWriter kTicks{"",
                               },
                               "histogram"};
 
+constexpr FamilyWriter kBuildInfo{"version", [](const F& f, Samples& s) {
+                                    if (!f.from.version.empty()) s.add(1.0, {{"version", f.from.version}});
+                                  }};
 constexpr FamilyWriter kUncalibrated =
     kPools<[](const P& pool) { return decision::is_uncalibrated(pool.decided) ? 1.0 : 0.0; }>;
 constexpr FamilyWriter kEndToEndLimit{"", [](const F& f, Samples& s) {
@@ -207,8 +210,9 @@ constexpr auto kFamilies = std::to_array<Family>({
     {"dynamo_planner_observed_itl_ms", "Mean ITL of the last minute (ms)", kOne<&F::itl_ms>, Needs::kData},
     {"dynamo_planner_observed_requests_per_second", "Request rate of the last minute (1/s)", kOne<&F::requests_per_s>,
      Needs::kData},
-    {"dynamo_planner_observed_request_duration_seconds", "Mean time from a request's arrival to its last token (s)",
-     kRun<&PlannerMetrics::request_duration_s>, Needs::kData},
+    {"dynamo_planner_observed_request_duration_seconds",
+     "Mean time from a request's arrival to its last token: of the last minute, or of a whole replay (s)",
+     kOne<&F::request_duration_s>, Needs::kData},
     {"dynamo_planner_observed_input_sequence_tokens", "Mean prompt length of the last minute (tokens)",
      kOne<&F::input_tokens>, Needs::kData},
     {"dynamo_planner_observed_output_sequence_tokens",
@@ -261,6 +265,7 @@ constexpr auto kFamilies = std::to_array<Family>({
     {"wva_desired_ratio", "Target replicas divided by the current ones; without any, the target",
      kVariants<kDesiredRatio>, Needs::kTarget},
     // Penstock's own.
+    {"penstock_build_info", "Version of the program as a label; the value is always 1", kBuildInfo},
     {"penstock_gateway_up", "1 if the last answers of the gateway could be read, else 0", kGatewayUp},
     {"penstock_leader",
      "1 if this planner leads, 0 if it follows another one; only with leader election. Targets come from the leader",

@@ -81,15 +81,16 @@ struct TickTimes {
 
 // The values that the series are made of. An empty optional means that the figure is unknown and has no series.
 struct PlannerMetrics {
-  std::string policy{};  // The label of every series; empty means no such label.
-  std::string model{};   // The same, of a planner with several deployments.
+  std::string policy{};   // The label of every series; empty means no such label.
+  std::string model{};    // The same, of a planner with several deployments.
+  std::string version{};  // Of the program; empty in a replay.
   // The last observation, without single requests, and the decision on it. No pools: nothing was decided.
   signals::Observation observation{};
   decision::Decision decision{};
   decision::DecisionTotals totals{};
   std::optional<signals::SloTarget> slo{};
   std::optional<double> slo_attainment{}, ttft_attainment{}, itl_attainment{};  // Shares, 0 to 1.
-  std::optional<double> request_duration_s{};
+  std::optional<double> request_duration_s{};                                   // Of a whole replay.
   std::optional<double> gpu_hours{};  // Of a policy that never decides; otherwise `totals` has them.
   std::vector<ScalingCount> scaling{};
   std::vector<RoleSwitchCount> role_switches{};  // Both directions; empty in a replay, and where no role changes.

@@ -94,6 +94,8 @@ void MetricFigures::add_traffic() {
     sum.input_tokens += window.input_tokens;
     sum.completed += window.completed;
     sum.completed_output_tokens += window.completed_output_tokens;
+    sum.timed += window.timed;
+    sum.timed_ms += window.timed_ms;
     for (const auto latency : {&signals::TrafficWindow::ttft, &signals::TrafficWindow::itl,
                                &signals::TrafficWindow::e2e, &signals::TrafficWindow::tpot}) {
       (sum.*latency).count += (window.*latency).count;
@@ -104,6 +106,7 @@ void MetricFigures::add_traffic() {
   output_tokens = ratio(static_cast<double>(sum.completed_output_tokens), sum.completed);
   ttft_ms = ratio(sum.ttft.mean_ms, sum.ttft.count);
   itl_ms = ratio(sum.itl.mean_ms, sum.itl.count);
+  if (!request_duration_s) request_duration_s = ratio(sum.timed_ms / 1000.0, sum.timed);
   unstreamed_e2e_s = ratio(sum.e2e.mean_ms / 1000.0, sum.e2e.count);
   unstreamed_tpot_s = ratio(sum.tpot.mean_ms / 1000.0, sum.tpot.count);
 }
@@ -143,7 +146,8 @@ void MetricFigures::add_candidates() {
   }
 }
 
-MetricFigures::MetricFigures(const PlannerMetrics& metrics) : from(metrics), gpu_hours(metrics.gpu_hours) {
+MetricFigures::MetricFigures(const PlannerMetrics& metrics)
+    : from(metrics), request_duration_s(metrics.request_duration_s), gpu_hours(metrics.gpu_hours) {
   PENSTOCK_ASSERT(from.decision.pools.size() == from.observation.pools.size(), "a policy decides on every pool");
   if (from.observation.pools.empty()) {
     if (!gpu_hours) return;

@@ -40,6 +40,7 @@ struct MetricFigures {
   std::optional<double> prefill_replicas, decode_replicas, decided_prefill_replicas, decided_decode_replicas;
   std::optional<double> requests_per_s, input_tokens, output_tokens, ttft_ms, itl_ms;  // Of the last minute.
   std::optional<double> unstreamed_e2e_s, unstreamed_tpot_s;  // Likewise, of answers without a stream.
+  std::optional<double> request_duration_s;                   // Of the whole replay, or else of the last minute.
   decision::Forecast forecast;
   decision::Estimate estimate;
   std::optional<double> prefill_capacity_requests_per_s, decode_capacity_requests_per_s;  // Of one engine.

@@ -107,11 +107,7 @@ std::string headline(const Report& report) {
   if (ranked.empty()) return "No policy was run.";
   const RunResult& best = *ranked.front().result;
   if (best.requests == 0) return "The workload has no requests: there is nothing to compare.";
-  const std::string limits =
-      best.targets.size() > 1
-          ? "the targets of their segments"
-          : fmt::format("TTFT {} and ITL {}", format_seconds(core::to_seconds(report.info.slo.ttft)),
-                        format_seconds(core::to_seconds(report.info.slo.itl)));
+  const std::string limits = best.targets.size() > 1 ? "the targets of their segments" : format_limits(report.info.slo);
   const std::string first =
       fmt::format("{} has an SLO attainment of {} over {} requests ({}) at {}", ranked.front().label,
                   format_share(best.slo_attainment), format_count(best.requests), limits, gpu_hours(best));

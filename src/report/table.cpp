@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <utility>
+#include <vector>
 
 #include "report/answer.h"
 #include "report/format.h"
@@ -38,8 +41,7 @@ std::string replayed_text(const RunInfo& info, bool has_segments) {
     replayed += fmt::format(" (copies moved by up to {})", format_seconds(core::to_seconds(info.rate_scale_spread)));
   if (info.score_from > core::Duration{})
     replayed += fmt::format(", scored from {}", format_seconds(core::to_seconds(info.score_from)));
-  replayed += fmt::format("; SLO: TTFT {} and ITL {} per request", format_seconds(core::to_seconds(info.slo.ttft)),
-                          format_seconds(core::to_seconds(info.slo.itl)));
+  replayed += fmt::format("; SLO: {} per request", format_limits(info.slo));
   if (has_segments) replayed += ", or the target of its segment";
   return replayed;
 }
@@ -156,17 +158,17 @@ std::string frontier(const Report& report, const TableStyle& style) {
 
 // One row for each target and policy.
 std::string targets(const Report& report, const TableStyle& style) {
-  Grid grid{{{"segment", true},
-             {"policy", true},
-             {"TTFT\nlimit", false, 3},
-             {"ITL\nlimit", false, 3},
-             {"requests", false, 1},
-             {"goal"},
-             {"SLO\nattainment"},
-             {"TTFT\nmet", false, 2},
-             {"ITL\nmet", false, 2},
-             {"", true}},
-            grid_style(style, false)};
+  constexpr std::ptrdiff_t kEndToEnd = 4;  // The column of this limit, where a target has one.
+  std::vector<Grid::Column> columns{
+      {"segment", true},      {"policy", true}, {"TTFT\nlimit", false, 3}, {"ITL\nlimit", false, 3},
+      {"requests", false, 1}, {"goal"},         {"SLO\nattainment"},       {"TTFT\nmet", false, 2},
+      {"ITL\nmet", false, 2}, {"", true}};
+  const bool has_e2e = std::any_of(report.results.begin(), report.results.end(), [](const RunResult& result) {
+    return std::any_of(result.targets.begin(), result.targets.end(),
+                       [](const auto& each) { return each.target.e2e.has_value(); });
+  });
+  if (has_e2e) columns.insert(columns.begin() + kEndToEnd, Grid::Column{"e2e\nlimit", false, 3});
+  Grid grid{std::move(columns), grid_style(style, false)};
   const std::vector<RankedResult> ranked = rank(report.results);
   for (std::size_t i = 0; i <= signals::kSegmentsMax; ++i) {
     for (const RankedResult& each : ranked) {
@@ -176,11 +178,19 @@ std::string targets(const Report& report, const TableStyle& style) {
         if (target.requests == 0) return std::string{"–"};
         return format_share(static_cast<double>(met) / static_cast<double>(target.requests));
       };
-      grid.add({cut_to_width(printable(target.name), kNameWidthMax), name_of(each),
-                format_seconds(core::to_seconds(target.target.ttft)),
-                format_seconds(core::to_seconds(target.target.itl)), short_count(target.requests),
-                format_goal(target.goal), kept(target.met), kept(target.ttft_met), kept(target.itl_met),
-                target.attainment() < target.goal ? "missed" : ""});
+      std::vector<std::string> cells{cut_to_width(printable(target.name), kNameWidthMax),
+                                     name_of(each),
+                                     format_seconds(core::to_seconds(target.target.ttft)),
+                                     format_seconds(core::to_seconds(target.target.itl)),
+                                     short_count(target.requests),
+                                     format_goal(target.goal),
+                                     kept(target.met),
+                                     kept(target.ttft_met),
+                                     kept(target.itl_met),
+                                     target.attainment() < target.goal ? "missed" : ""};
+      const auto& e2e = target.target.e2e;
+      if (has_e2e) cells.insert(cells.begin() + kEndToEnd, e2e ? format_seconds(core::to_seconds(*e2e)) : "–");
+      grid.add(std::move(cells));
     }
   }
   return grid.text();

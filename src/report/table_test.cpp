@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <sstream>
 
 #include "report/format.h"
+#include "report/ranking.h"
 #include "report/report_testing.h"
 
 namespace penstock::report {
@@ -34,6 +36,19 @@ TEST(Table, IsNoWiderThan140Columns) {
     result.failed = 1234567;
   }
   for (const std::string& line : lines_of(render_table(report, {}))) EXPECT_LE(display_width(line), 140U) << line;
+}
+
+TEST(Table, TheLimitOfTheWholeAnswerIsNamedWhereThereIsOne) {
+  Report report = testing::targeted_report();
+  EXPECT_EQ(render_table(report, {}).find("e2e"), std::string::npos);
+  report.info.slo.e2e = std::chrono::seconds{30};
+  for (auto& result : report.results) result.targets[1].target.e2e = std::chrono::seconds{5};
+  const std::string text = render_table(report, {});
+  EXPECT_TRUE(replayed_text(report.info, false).ends_with("; SLO: TTFT 2 s, ITL 50 ms and e2e 30 s per request"));
+  EXPECT_NE(text.find("chat     kpa       500 ms  40 ms    5 s     4,000"), std::string::npos) << text;
+  EXPECT_NE(text.find("general  kpa          2 s  50 ms      –     6,000"), std::string::npos) << text;
+  for (auto& result : report.results) result.targets.resize(1);
+  EXPECT_NE(headline(report).find("(TTFT 2 s, ITL 50 ms and e2e 30 s)"), std::string::npos) << headline(report);
 }
 
 TEST(Table, NamesReplicasAsleepAndTheirPrice) {

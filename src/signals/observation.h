@@ -50,6 +50,9 @@ struct TrafficWindow {
   LatencyWindow e2e, tpot;
   // Answers that completed in the window and waited for their client to read, so that their ITL is unknown.
   std::uint64_t slow_clients = 0;
+  // Of all requests that completed in the window: those whose time from arrival to end is known, and the sum of it.
+  std::uint64_t timed = 0;
+  double timed_ms = 0.0;
 };
 
 // Latencies of the last minute of requests with something in common. Dimensions: "prompt tokens", "output tokens",

@@ -41,6 +41,10 @@ void RequestMeter::completed(core::Instant at, const RequestTraits& request, std
   ++slice.completed;
   slice.completed_output_tokens += output_tokens;
   slice.slow_clients += times.slow_client ? 1 : 0;
+  if (times.e2e_ms) {
+    ++slice.timed;
+    slice.timed_ms += *times.e2e_ms;
+  }
   if (output_tokens > 1 && times.itl_ms) slice.itl_ms.add(*times.itl_ms);
   if (!times.ttft_ms && times.e2e_ms && output_tokens > 0) {
     slice.e2e_ms.add(*times.e2e_ms);
@@ -65,6 +69,8 @@ TrafficWindow RequestMeter::window(core::Instant now) const {
     window.completed_output_tokens += slice.completed_output_tokens;
     window.failed += slice.failed;
     window.slow_clients += slice.slow_clients;
+    window.timed += slice.timed;
+    window.timed_ms += slice.timed_ms;
     ttft.merge(slice.ttft_ms);
     itl.merge(slice.itl_ms);
     e2e.merge(slice.e2e_ms);

@@ -38,7 +38,8 @@ class RequestMeter {
  private:
   struct Slice {
     std::uint64_t arrivals = 0, input_tokens = 0, completed = 0, completed_output_tokens = 0, failed = 0;
-    std::uint64_t slow_clients = 0;
+    std::uint64_t slow_clients = 0, timed = 0;
+    double timed_ms = 0.0;
     core::QuantileSketch ttft_ms, itl_ms, e2e_ms, tpot_ms;
   };
   std::uint64_t arrivals_ = 0, input_tokens_ = 0, completed_ = 0, failed_ = 0;

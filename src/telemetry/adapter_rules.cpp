@@ -36,7 +36,11 @@ constexpr AdapterRule kVllmRules[] = {
     {"vllm:request_queue_time_seconds", kQueue},
     {"vllm:request_time_per_output_token_seconds", kTpot},
     {"vllm:request_prefill_time_seconds", kPrefill},
+    {"vllm:request_prompt_tokens", kPromptLength},
+    {"vllm:request_generation_tokens", kOutputLength},
     {"decode_queue_len", kPreempted},
+    {"kv_cache_bytes_used", kKvUsedBytes},
+    {"kv_cache_bytes_capacity", kKvCapacityBytes},
     {"kv_cache_evictions_total", kEvictions},
     {"batch_merge_efficiency", kBatchMergeEfficiency},
     {"penstock_engine_kv_transfers_open", kOpenTransfers},
@@ -75,6 +79,8 @@ constexpr AdapterRule kSglangRules[] = {
     {"sglang:time_per_output_token_seconds", kItlOther},
     {"sglang:e2e_request_latency_seconds", kRequest},
     {"sglang:queue_time_seconds", kQueue},
+    {"sglang:prompt_tokens_histogram", kPromptLength},
+    {"sglang:generation_tokens_histogram", kOutputLength},
 };
 
 constexpr AdapterRule kTensorRtLlmRules[] = {
@@ -105,6 +111,7 @@ constexpr AdapterRule kTritonRules[] = {
     {"nv_inference_pending_request_count", kQueuedOther},
     {"nv_trt_llm_request_metrics", kActive, "request_type", "active"},
     {"nv_trt_llm_request_metrics", kRunning, "request_type", "scheduled"},
+    {"nv_trt_llm_request_metrics", kMaxSequences, "request_type", "max"},
     {"nv_trt_llm_kv_cache_block_metrics", kKvUsage, "kv_cache_block_type", "fraction"},
     {"nv_trt_llm_kv_cache_block_metrics", kKvUsedBlocks, "kv_cache_block_type", "used"},
     {"nv_trt_llm_kv_cache_block_metrics", kKvCapacityBlocks, "kv_cache_block_type", "max"},
@@ -129,6 +136,8 @@ constexpr AdapterRule kTgiRules[] = {
     {"tgi_request_mean_time_per_token_duration", kItl},
     {"tgi_request_duration", kRequest},
     {"tgi_request_queue_duration", kQueue},
+    {"tgi_request_input_length", kPromptLength},
+    {"tgi_request_generated_tokens", kOutputLength},
 };
 
 // A front end of many workers: it counts a request as queued until its first token, and as in flight until its end.
@@ -146,6 +155,8 @@ constexpr AdapterRule kDynamoRules[] = {
     {"dynamo_frontend_time_to_first_token_seconds", kTtft},
     {"dynamo_frontend_inter_token_latency_seconds", kItl},
     {"dynamo_frontend_request_duration_seconds", kRequest},
+    {"dynamo_frontend_input_sequence_tokens", kPromptLength},
+    {"dynamo_frontend_output_sequence_tokens", kOutputLength},
 };
 
 // Its series have no labels. Computed and cached prompt tokens are counted apart; older versions expose the KV cache.

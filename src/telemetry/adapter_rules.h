@@ -18,12 +18,15 @@ enum class Figure : std::uint8_t {
   kOpenTransfers,
   kActive,  // Sum of queued and running requests.
   kRunning,
-  kKvUsage,  // A share; several ranks are averaged.
+  kMaxSequences,  // Most requests that run at once.
+  kKvUsage,       // A share; several ranks are averaged.
   kKvUsageOther,
   kKvUsedTokens,
   kKvUsedBlocks,
   kKvCapacityTokens,
   kKvCapacityBlocks,
+  kKvUsedBytes,
+  kKvCapacityBytes,
   kBlockTokens,  // Block size; with several ranks, that of one rank.
   kPromptTokens,
   kGenerationTokens,
@@ -55,6 +58,8 @@ enum class Figure : std::uint8_t {
   kTpot,
   kPrefill,
   kIterationTokens,
+  kPromptLength,
+  kOutputLength,
   kEnd,
 };
 

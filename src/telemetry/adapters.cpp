@@ -222,6 +222,7 @@ class Reader {
     if (active && !scrape_.queued_requests && scrape_.running_requests)
       scrape_.queued_requests = rest(*scrape_.running_requests);
     if (!scrape_.queued_requests) scrape_.queued_requests = count(Figure::kQueuedOther);
+    scrape_.max_sequences = count(Figure::kMaxSequences);
     if (const auto awake = count(Figure::kAwake)) scrape_.asleep = *awake == 0;
     scrape_.preempted_requests = count(Figure::kPreempted);
     scrape_.deferred_requests = count(Figure::kDeferred);
@@ -243,6 +244,8 @@ class Reader {
     if (capacity == 0) capacity.reset();
     auto& used = scrape_.kv_used_tokens = count(Figure::kKvUsedTokens);
     if (!used) used = blocks_to_tokens(Figure::kKvUsedBlocks);
+    scrape_.kv_used_bytes = count(Figure::kKvUsedBytes);
+    scrape_.kv_capacity_bytes = count(Figure::kKvCapacityBytes);
     auto& usage = scrape_.kv_usage = share(Figure::kKvUsage);
     if (!usage) usage = share(Figure::kKvUsageOther);
     if (!usage && used && capacity && *used <= *capacity)
@@ -291,6 +294,8 @@ class Reader {
     scrape_.tpot_s = histogram(Figure::kTpot);
     scrape_.prefill_s = histogram(Figure::kPrefill);
     scrape_.iteration_tokens = histogram(Figure::kIterationTokens);
+    scrape_.prompt_length = histogram(Figure::kPromptLength);
+    scrape_.output_length = histogram(Figure::kOutputLength);
   }
 
   const AdapterTable& table_;

@@ -36,12 +36,14 @@ struct EngineScrape {
   std::optional<bool> asleep;  // All engines are in sleep mode.
 
   std::optional<std::uint64_t> queued_requests, running_requests;
+  std::optional<std::uint64_t> max_sequences;       // Most requests that run at once; only Triton exposes it.
   std::optional<std::uint64_t> preempted_requests;  // Queued requests that were preempted while they decoded.
   // Queued requests that wait for something else than room: a KV transfer, an adapter.
   std::optional<std::uint64_t> deferred_requests;
   std::optional<std::uint64_t> open_transfers;  // KV transfers between engines that have not ended.
   std::optional<double> kv_usage;               // Range 0 to 1, over all ranks.
   std::optional<std::uint64_t> kv_used_tokens, kv_capacity_tokens;
+  std::optional<std::uint64_t> kv_used_bytes, kv_capacity_bytes;  // Only Penstock's engines expose these.
   std::optional<std::uint32_t> block_tokens;
 
   std::optional<std::uint64_t> prompt_tokens_total, generation_tokens_total;
@@ -55,6 +57,7 @@ struct EngineScrape {
   std::optional<Histogram> tpot_s;     // Mean gap of each request, whereas itl_s contains every gap.
   std::optional<Histogram> prefill_s;  // Time from scheduling to the first token.
   std::optional<Histogram> iteration_tokens;
+  std::optional<Histogram> prompt_length, output_length;  // Tokens of ended requests.
 
   // Only Penstock's engines expose these.
   std::optional<std::uint64_t> queued_prefill_tokens, inflight_prefill_tokens, scheduled_kv_tokens, queued_kv_tokens;

@@ -78,6 +78,9 @@ TokenFigures token_figures_of(const EngineFigures& figures) {
   tokens.kv_bytes_used = bytes(sample.kv_used_tokens, figures.kv_bytes_per_token);
   tokens.kv_bytes_capacity = bytes(sample.kv_capacity_tokens, figures.kv_bytes_per_token);
   tokens.evictions = sample.evictions_total;
+  tokens.preemptions = sample.preemptions_total;
+  tokens.prefix_queries = figures.prefix_query_tokens_total;
+  tokens.prefix_hits = sample.prefix_hit_tokens_total;
   tokens.batch_merge_efficiency = sample.batch_merge_efficiency;
   tokens.decode_step_p95_ms = figures.decode_step_p95_ms;
   tokens.prefill_p95_ms = figures.prefill_p95_ms;

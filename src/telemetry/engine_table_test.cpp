@@ -1,6 +1,7 @@
 // The table "Which signal comes from where" of docs/engines.md, compared with what is read from real expositions.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -56,6 +57,7 @@ std::map<std::string, Row> documented() {
     const std::vector<std::string> cells = cells_of(line);
     if (cells.front() == "engine") heads = cells;
     if (heads.empty() || cells.front() == "engine" || cells.front().starts_with("---")) continue;
+    if (std::find(heads.begin(), heads.end(), kColumns.front()) == heads.end()) continue;  // Another table of engines.
     for (std::size_t i = 1; i < heads.size() && i < cells.size(); ++i) rows[cells.front()][heads[i]] = cells[i];
   }
   return rows;

@@ -9,9 +9,12 @@
 namespace penstock::telemetry {
 namespace {
 
-std::optional<double> bytes_of(const std::optional<std::uint64_t>& tokens, double bytes_per_token) {
-  if (!tokens) return std::nullopt;
-  return static_cast<double>(*tokens) * bytes_per_token;
+// What the engine reports comes first.
+std::optional<double> bytes_of(const std::optional<std::uint64_t>& bytes, const std::optional<std::uint64_t>& tokens,
+                               std::optional<double> bytes_per_token) {
+  if (bytes) return static_cast<double>(*bytes);
+  if (!tokens || !bytes_per_token) return std::nullopt;
+  return static_cast<double>(*tokens) * *bytes_per_token;
 }
 
 std::optional<double> p95_ms_between(const std::optional<Histogram>& before, const std::optional<Histogram>& after) {
@@ -81,7 +84,13 @@ void append_model_gauges(TokenWriter& models) {
 
 }  // namespace
 
-TokenFigures token_figures(const EngineScrape& now, const EngineScrape* before, double kv_bytes_per_token) {
+std::optional<double> filled_share(std::uint64_t running, std::uint64_t slots) {
+  if (slots == 0) return std::nullopt;
+  return std::min(1.0, static_cast<double>(running) / static_cast<double>(slots));
+}
+
+TokenFigures token_figures(const EngineScrape& now, const EngineScrape* before,
+                           std::optional<double> kv_bytes_per_token) {
   TokenFigures figures;
   figures.model = now.model;
   figures.tokens_in = now.prompt_tokens_total;
@@ -90,11 +99,16 @@ TokenFigures token_figures(const EngineScrape& now, const EngineScrape* before, 
   figures.decode_queue = now.preempted_requests;
   if (now.queued_requests)
     figures.prefill_queue = *now.queued_requests - std::min(*now.queued_requests, now.preempted_requests.value_or(0));
-  figures.kv_bytes_used = bytes_of(now.kv_used_tokens, kv_bytes_per_token);
-  figures.kv_bytes_capacity = bytes_of(now.kv_capacity_tokens, kv_bytes_per_token);
+  figures.kv_bytes_used = bytes_of(now.kv_used_bytes, now.kv_used_tokens, kv_bytes_per_token);
+  figures.kv_bytes_capacity = bytes_of(now.kv_capacity_bytes, now.kv_capacity_tokens, kv_bytes_per_token);
   figures.kv_usage = now.kv_usage;
   figures.evictions = now.evictions_total;
+  figures.preemptions = now.preemptions_total;
+  figures.prefix_queries = now.prefix_query_tokens_total;
+  figures.prefix_hits = now.prefix_hit_tokens_total;
   figures.batch_merge_efficiency = now.batch_merge_efficiency;
+  if (!figures.batch_merge_efficiency && now.running_requests)
+    figures.batch_merge_efficiency = filled_share(*now.running_requests, now.max_sequences.value_or(0));
   if (before != nullptr) {
     figures.decode_step_p95_ms = p95_ms_between(before->itl_s, now.itl_s);
     figures.prefill_p95_ms = p95_ms_between(before->prefill_s, now.prefill_s);
@@ -121,8 +135,13 @@ void append_token_metrics(ExpositionWriter& writer, std::span<const TokenFigures
   tokens.family("kv_cache_bytes_capacity", "gauge", "Bytes of all KV blocks.", of(&TokenFigures::kv_bytes_capacity));
   tokens.family("kv_cache_evictions_total", "counter", "Cached KV blocks given up for others.",
                 of(&TokenFigures::evictions));
-  tokens.family("batch_merge_efficiency", "gauge",
-                "Mean share of the sequence slots filled when stepping, from 0 to 1.",
+  tokens.family("num_preemptions_total", "counter", "Preemptions for lack of KV blocks.",
+                of(&TokenFigures::preemptions));
+  tokens.family("prefix_cache_queries_total", "counter", "Prompt tokens that were looked up in the prefix cache.",
+                of(&TokenFigures::prefix_queries));
+  tokens.family("prefix_cache_hits_total", "counter", "Prompt tokens found in the prefix cache.",
+                of(&TokenFigures::prefix_hits));
+  tokens.family("batch_merge_efficiency", "gauge", "Share of the sequence slots filled when stepping, from 0 to 1.",
                 of(&TokenFigures::batch_merge_efficiency));
   tokens.family("latency_p95_decode_step_ms", "gauge", "95th percentile of the time of a decode step, lately.",
                 of(&TokenFigures::decode_step_p95_ms));

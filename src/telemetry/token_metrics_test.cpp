@@ -3,8 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <fstream>
+#include <iterator>
 #include <string>
 
+#include "core/source_root_testing.h"
 #include "telemetry/engine_exposition.h"
 #include "telemetry/exposition_check_testing.h"
 
@@ -69,6 +72,48 @@ TEST(TokenMetrics, AreTheSameForEnginesOfAnyMake) {
     EXPECT_EQ(text.find(unknown), std::string::npos) << unknown;
 }
 
+// The series that an engine of this make exposes, as it was captured.
+TokenFigures captured(const std::string& engine, std::optional<double> kv_bytes_per_token = {}) {
+  std::ifstream file(core::testing::source_root() / "tests/engines/captured" / (engine + ".txt"), std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_FALSE(text.empty()) << engine;
+  return token_figures(scrape_of(text), nullptr, kv_bytes_per_token);
+}
+
+TEST(TokenMetrics, PreemptionsAndPrefixHitsOfVllmAreExported) {
+  const std::string text = shown(std::array{captured("vllm")});
+  constexpr const char* kLines[] = {
+      R"(num_preemptions_total{model_name="tiny"} 0)", R"(prefix_cache_queries_total{model_name="tiny"} 3289)",
+      R"(prefix_cache_hits_total{model_name="tiny"} 2560)", R"(active_sequences{model_name="tiny"} 2)"};
+  expect_lines(text, kLines);
+  // It exposes neither evictions nor the number of its sequences.
+  for (const char* unknown : {"kv_cache_evictions_total", "batch_merge_efficiency"})
+    EXPECT_EQ(text.find(unknown), std::string::npos) << unknown;
+}
+
+TEST(TokenMetrics, BytesOfTheKvCacheNeedTheBytesOfAToken) {
+  for (const char* engine : {"vllm", "sglang", "tgi", "tensorrt_llm"}) {
+    EXPECT_EQ(shown(std::array{captured(engine)}).find("kv_cache_bytes"), std::string::npos) << engine;
+    EXPECT_NE(shown(std::array{captured(engine, 1024.0)}).find("kv_cache_bytes_capacity{"), std::string::npos)
+        << engine;
+  }
+  const TokenFigures known = captured("vllm", 1024.0);
+  EXPECT_EQ(known.kv_bytes_capacity, 1'073'741'824.0);
+  EXPECT_EQ(known.kv_bytes_used, 512.0 * 1024.0);
+}
+
+TEST(TokenMetrics, TheBatchEfficiencyOfTritonIsTheShareOfItsSequencesThatRun) {
+  const std::string text =
+      "nv_trt_llm_request_metrics{model=\"m\",request_type=\"active\"} 7\n"
+      "nv_trt_llm_request_metrics{model=\"m\",request_type=\"scheduled\"} 5\n"
+      "nv_trt_llm_request_metrics{model=\"m\",request_type=\"waiting\"} 2\n";
+  EXPECT_FALSE(token_figures(scrape_of(text), nullptr, {}).batch_merge_efficiency);
+  const std::string most = "nv_trt_llm_request_metrics{model=\"m\",request_type=\"max\"} 20\n";
+  EXPECT_EQ(token_figures(scrape_of(text + most), nullptr, {}).batch_merge_efficiency, 0.25);
+  EXPECT_EQ(filled_share(9, 4), 1.0);
+  EXPECT_FALSE(filled_share(9, 0));
+}
+
 TEST(TokenMetrics, WithoutEnginesAreEmpty) {
   EXPECT_EQ(shown({}), "");
   EXPECT_EQ(shown(std::array{TokenFigures{}}), "");
@@ -115,7 +160,8 @@ TEST(TokenMetrics, MatchThoseOfPenstocksEngine) {
     EXPECT_NE(own.find(adapted.substr(at, end - at + 1)), std::string::npos) << adapted.substr(at, end - at);
     at = end + 1;
   }
-  EXPECT_GT(lines, 60U);
+  EXPECT_GT(lines, 70U);
+  EXPECT_EQ(shown(std::array{token_figures(scrape_of(own), nullptr, {})}), adapted) << "it reports its own bytes";
 }
 
 }  // namespace

@@ -12,9 +12,9 @@ import urllib.parse
 from pathlib import Path
 
 from live_testing import PROGRAM, SECONDS, Gateway, Stream, ask, complete, config_file, until
-from monitoring_series import CASES, rule_tests
-from planner_testing import Home, until_routed, until_serving
-from prometheus_test import CONTROL_PLANE, Prometheus
+from monitoring_series import CASES, ENGINE, HEALTHY, VLLM, rule_tests
+from planner_testing import Home, Planner, until_routed, until_serving
+from prometheus_test import CONTROL_PLANE, ExposingReplica, Prometheus
 from real_clients import prometheus_folder
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,6 +31,24 @@ ABSENT = re.compile("predicted|penstock_overload_actions|penstock_replicas_asked
                     "penstock_replica_problem|penstock_diagnosis|penstock_forecast_error|changes\\(|penstock_decision_evidence|"
                     "slo_burn_rate|penstock_candidate|penstock_decisions_total\\{limited_by|"
                     "penstock_queue_oldest|gpu_cost_usd_per_million_output")
+# Series of the reference page that a planner of aggregated pools has under a condition, which the page or its own docs name: prefill
+# pools, roles that change, a forecast, trials, objectives and traffic without a stream, several planners, Kubernetes, deferral, a trend,
+# exporters of GPU figures, a queue.
+CONDITIONAL = re.compile("dynamo_planner_(num_prefill|predicted_|estimated_|engine_(prefill|decode)_)|wva_|"
+                         "penstock_(leader|replicas_switching|role_switches|next_phase|forecast_error|replica_capacity|candidate_|slo_e2e|"
+                         "unstreamed_|pool_held|replicas_asked|replicas_pending|scale_conflicts|start_up|gateway_deferr|kv_full|"
+                         "gpu_utilisation|gpu_memory|gpu_cost_per_million)")
+
+
+class CapturedReplica(ExposingReplica):
+    """A replica that serves no request and exposes what a vLLM exposed once: two sequences that run at once, and a queue."""
+
+    def __init__(self, test):
+        self.text = (ROOT / "tests/engines/captured/vllm.txt").read_text()
+        super().__init__(test, 0, 0)
+
+    def metrics(self):
+        return self.text
 
 
 def promtool(*words):
@@ -145,8 +163,7 @@ class MonitoringTest(unittest.TestCase):
                     "input_series": [{"series": f"tokens_out_total{replica[0]}", "values": "0+120000x20"},
                                      {"series": f"tokens_out_total{replica[1]}", "values": "0+15000x20"},
                                      {"series": f"tokens_out_total{elsewhere}", "values": "0+99000x20"},
-                                     {"series": f"kv_cache_bytes_used{replica[0]}", "values": "3x20"},
-                                     {"series": f"kv_cache_bytes_capacity{replica[0]}", "values": "4x20"}],
+                                     {"series": "llm_kv_cache_usage_ratio" + replica[0].replace("model_name", "model_id"), "values": "0.75x20"}],
                     "promql_expr_test": [
                         {"expr": "llm_token_out_rate", "eval_time": "4m",
                          "exp_samples": [{"labels": f"llm_token_out_rate{named[0]}", "value": 8000}, {"labels": f"llm_token_out_rate{named[1]}", "value": 1000}]},
@@ -171,6 +188,40 @@ class MonitoringTest(unittest.TestCase):
                 json.dump({"rule_files": [], "evaluation_interval": "15s", "tests": [{
                     "interval": "15s", "input_series": [{"series": name, "values": "0+15000x20"} for name in series],
                     "promql_expr_test": [{"expr": query, "eval_time": "4m", "exp_samples": [{"labels": "{}", "value": 2000}]}]}]}, file)
+            done = promtool("test", "rules", test)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_a_latency_counts_once_for_each_replica_and_is_unknown_without_first_tokens(self):
+        """As the triggers of KEDA and the metrics of pods have it; with two planners that export the same replicas."""
+        flags = ("--namespace", "llm", "--target", "ttft-p95=2s", "--target", "slo-burn-rate=1", "--prometheus-rule")
+        def manifests(kind):
+            return subprocess.run([PROGRAM, "manifests", "autoscalers", str(ROOT / "docs/examples/token-rates.yaml"), "--autoscaler", kind, *flags],
+                                  capture_output=True, text=True, check=True).stdout
+        ttft, burn = [json.loads(query) for query in re.findall(r'query: (".*llm-batch.*")', manifests("keda"))]
+        def engine(replica, planner, tokens, waiting):
+            labels = f'pool="llm-batch",namespace="llm",pod="{planner}",model_id="m",replica="{replica}"'
+            counts = {f'llm_ttft_seconds_bucket{{{labels},le="1"}}': tokens, f'llm_ttft_seconds_bucket{{{labels},le="2"}}': 2 * tokens,
+                      f'llm_ttft_seconds_bucket{{{labels},le="+Inf"}}': 2 * tokens, f"llm_ttft_seconds_count{{{labels}}}": 2 * tokens}
+            return [{"series": f"llm_queue_depth{{{labels}}}", "values": f"{waiting}x20"}] + \
+                [{"series": name, "values": f"0+{count}x20"} for name, count in counts.items()]
+        def fleet(tokens, waiting):
+            return sum((engine(f"llm-batch-{i}", planner, tokens, waiting) for i in (0, 1) for planner in ("a", "b")), [])
+        evidence = [{"series": f'penstock_decision_evidence{{pool="llm-batch",namespace="llm",pod="{planner}",name="burn_rate"}}', "values": "4x20"} for planner in "ab"]
+        def of_pods(name, value):
+            return [{"labels": f'{name}{{namespace="llm",pod="llm-batch-{i}",pool="llm-batch"}}', "value": value} for i in (0, 1)]
+        with tempfile.TemporaryDirectory() as folder:
+            path, test = os.path.join(folder, "rules.yaml"), os.path.join(folder, "test.yaml")
+            with open(path, "w") as file:
+                file.write(re.sub("(?m)^  ", "", manifests("hpa").split("\nspec:\n")[-1]))
+            with open(test, "w") as file:
+                json.dump({"rule_files": [path], "evaluation_interval": "15s", "tests": [
+                    {"interval": "15s", "input_series": series, "promql_expr_test": [{"expr": query, "eval_time": "4m", "exp_samples": samples}]}
+                    for series, query, samples in (
+                        (fleet(5, 0), ttft, [{"labels": "{}", "value": 2 * 1.9}]), (fleet(0, 0), ttft, [{"labels": "{}", "value": 0}]),
+                        (fleet(0, 3), ttft, []), (evidence, ttft, []),
+                        (evidence + fleet(5, 0), burn, [{"labels": "{}", "value": 2 * 4}]), (fleet(5, 0), burn, []),
+                        (fleet(5, 0), "llm_ttft_p95_seconds", of_pods("llm_ttft_p95_seconds", 1.9)),
+                        (evidence + fleet(5, 0), "llm_slo_burn_rate", of_pods("llm_slo_burn_rate", 4)))]}, file)
             done = promtool("test", "rules", test)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
@@ -314,6 +365,56 @@ class MonitoringTest(unittest.TestCase):
                     self.assertLessEqual(labels, LABELS_OF_PROMETHEUS, name)
                 if all(name not in of_rules for name, _ in series):
                     self.assertLessEqual(clauses, names | LABELS_OF_PROMETHEUS)
+
+    def test_each_series_of_the_reference_page_is_exposed(self):
+        home = Home(self)
+        gateway = home.gateway(self)
+        planner = home.planner(self, gateway)
+        until_serving(home, 1)
+        until_routed(gateway, 1)
+        missing = []
+
+        def nothing_is_missing():
+            stream = Stream(gateway.port, 20)
+            stream.thread.join()
+            stream.connection.close()
+            found = set(re.findall(r"(?m)^(\w+?)(?:_bucket|_sum|_count)?[{ ]", planner.metrics()))
+            missing[:] = [name for name in reference() if name not in found and not CONDITIONAL.match(name)
+                          and name not in ("penstock_replica_problem", "penstock_overload_actions_total")]
+            return not missing
+
+        for _ in range(ROUNDS_MAX):
+            if nothing_is_missing():
+                break
+            time.sleep(0.5)
+        self.assertEqual(missing, [])
+        state = planner.state()["slo"]
+        self.assertEqual((state["ttft_attainment"], state["itl_attainment"]), (1.0, 1.0))
+
+    def test_the_series_of_the_alerts_on_engines_exist_in_front_of_vllm(self):
+        replica = CapturedReplica(self)
+        config = config_file(self, gateway={"replicas": [{"url": f"http://{replica.address}"}]}, model="m",
+                             planner={"tick_interval": "1s"})
+        gateway = Gateway(self, "--config", config).ready()
+        planner = Planner(self, "--config", config, "--gateway", f"127.0.0.1:{gateway.admin}")
+        names = {series.split("{")[0] for series in HEALTHY if f"{{{ENGINE}}}" in series}
+        absent = {series.split("{")[0] for series in VLLM} - {"batch_merge_efficiency"}  # It is learned here.
+
+        def engines():
+            return ask(planner.port, "GET", "/metrics/engines")[2]
+
+        until("the number of sequences that the engine runs", lambda: re.search(r"(?m)^batch_merge_efficiency\{.*\} 1$", engines()))
+        found = exposed(engines())
+        self.assertLessEqual(names - absent, set(found))
+        self.assertFalse(absent & set(found))
+        self.assertFalse({name for name in found if name.startswith("kv_cache_bytes")})
+        for name in names - absent:
+            self.assertLessEqual({"model_name", "pool", "replica"}, found[name], name)
+        for line in ("num_preemptions_total{.*} 0", "prefix_cache_queries_total{.*} 3289", "prefix_cache_hits_total{.*} 2560"):
+            self.assertRegex(engines(), f"(?m)^{line}$")
+        self.assertEqual(planner.pool()["replicas"][0]["sample"]["batch_merge_efficiency"], 1)
+        self.assertRegex(planner.metrics(), r'(?m)^penstock_build_info\{version="[\d.]+"\} 1$')
+        self.assertRegex(ask(gateway.admin, "GET", "/metrics")[2], r'(?m)^penstock_build_info\{version="[\d.]+"\} 1$')
 
     def test_values_of_labels_are_documented(self):
         text = " ".join(path.read_text() for path in [*(ROOT / "docs").glob("*.md"), *(ROOT / "docs/reference").glob("*.md")]

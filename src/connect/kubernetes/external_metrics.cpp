@@ -26,9 +26,14 @@ net::ServerLimits limits() {
   return made;
 }
 
+// Users and selectors come from clients and need not be UTF-8.
+std::string json_document_text(const Json& document) {
+  return document.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
 void send(net::Exchange& exchange, int status, const Json& document) {
   const net::Field fields[] = {{"Content-Type", "application/json"}};
-  exchange.respond(status, fields, document.dump());
+  exchange.respond(status, fields, json_document_text(document));
 }
 
 Json status_document(int status, std::string_view reason, std::string_view message) {
@@ -183,7 +188,7 @@ void ExternalMetrics::fail(const std::string& cause) {
 }
 
 std::string ExternalMetrics::error_body(int status, std::string_view fault) {
-  return status_document(status, "BadRequest", fault).dump();
+  return json_document_text(status_document(status, "BadRequest", fault));
 }
 
 bool ExternalMetrics::is_front_proxy(const net::Exchange& exchange) const {
@@ -234,7 +239,8 @@ void ExternalMetrics::authorize(net::Exchange& exchange, std::string in_namespac
   call.verb = "create";
   call.resource = kReviews;
   call.content_type = "application/json";
-  call.body = Json{{"apiVersion", "authorization.k8s.io/v1"}, {"kind", "SubjectAccessReview"}, {"spec", spec}}.dump();
+  call.body =
+      json_document_text({{"apiVersion", "authorization.k8s.io/v1"}, {"kind", "SubjectAccessReview"}, {"spec", spec}});
   api_.request(std::move(call), [this, alive = std::weak_ptr{alive_}, key = std::move(key), in_namespace, metric,
                                  waiting = std::make_shared<Waiting>(exchange)](const ApiAnswer& answered) {
     if (alive.expired() || waiting->exchange() == nullptr) return;

@@ -219,6 +219,17 @@ TEST(ExternalMetrics, TheApiServerSaysWhatAUserMayList) {
   EXPECT_EQ(world.ask(World::kMetric).status, 200);
 }
 
+TEST(ExternalMetrics, BytesThatAreNotUtf8AreReplacedInWhatIsWrittenAsJson) {
+  World world;
+  world.begin();
+  const net::FetchAnswer answer = world.ask(std::string{World::kMetric} + "?labelSelector=pool%FF");
+  EXPECT_EQ(answer.status, 400);
+  EXPECT_EQ(Json::parse(answer.body)["message"],
+            "column 5: one of =, ==, !=, in and notin is expected in the label selector \"pool\uFFFD\"");
+  EXPECT_EQ(world.ask(World::kMetric, "J\xfcrgen").status, 403);
+  EXPECT_EQ(world.api.reviews.back()["spec"]["user"], "J\uFFFDrgen");
+}
+
 TEST(ExternalMetrics, AnUnreadableConfigMapIsReportedOnceAndWhatWasReadStays) {
   World world;
   world.begin();

@@ -51,13 +51,15 @@ void read_conditions(const Json& status, PodState& pod) {
 }
 
 void read_containers(const Json& status, PodState& pod) {
-  for (const Json& container : json_part(status, "containerStatuses")) {
+  for (const Json& container : json_part(status, "containerStatuses"))
     pod.restarts += json_number(container, "restartCount").value_or(0);
-    const Json& waiting = json_part(json_part(container, "state"), "waiting");
-    const std::string reason = json_text(waiting, "reason");
-    if (pod.blocked_by.empty() && std::find(kStuck.begin(), kStuck.end(), reason) != kStuck.end())
-      pod.blocked_by = cause_of(waiting);
-  }
+  for (const char* list : {"initContainerStatuses", "containerStatuses"})
+    for (const Json& container : json_part(status, list)) {
+      const Json& waiting = json_part(json_part(container, "state"), "waiting");
+      const std::string reason = json_text(waiting, "reason");
+      if (pod.blocked_by.empty() && std::find(kStuck.begin(), kStuck.end(), reason) != kStuck.end())
+        pod.blocked_by = cause_of(waiting);
+    }
 }
 
 // A number from 0 to `most`; quantities such as "1k" do not occur for pods and GPUs.

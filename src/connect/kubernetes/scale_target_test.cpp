@@ -1,5 +1,6 @@
 #include "connect/kubernetes/scale_target.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -182,12 +183,15 @@ TEST(Pods, AreReadWithMarksTimesAndWhyTheyCannotStart) {
           {{{"type", "PodScheduled"}, {"status", "False"}, {"reason", "Unschedulable"}, {"message", "no GPU"}}}}}}});
   EXPECT_EQ(pending.blocked_by, "Unschedulable: no GPU");
   EXPECT_EQ(pending.node, "");
-  const auto waiting = [](const char* reason) {
-    return parse_pod({{"status", {{"containerStatuses", {{{"state", {{"waiting", {{"reason", reason}}}}}}}}}}})
-        .blocked_by;
+  const auto waiting = [](const char* list, const char* reason) {
+    const PodState read =
+        parse_pod({{"status", {{list, {{{"restartCount", 3}, {"state", {{"waiting", {{"reason", reason}}}}}}}}}}});
+    return fmt::format("{}, {} restarts", read.blocked_by, read.restarts);
   };
-  EXPECT_EQ(waiting("CrashLoopBackOff"), "CrashLoopBackOff");
-  EXPECT_EQ(waiting("ContainerCreating"), "");
+  EXPECT_EQ(waiting("containerStatuses", "CrashLoopBackOff"), "CrashLoopBackOff, 3 restarts");
+  EXPECT_EQ(waiting("containerStatuses", "ContainerCreating"), ", 3 restarts");
+  EXPECT_EQ(waiting("initContainerStatuses", "ImagePullBackOff"), "ImagePullBackOff, 0 restarts")
+      << "the restarts are those of the engine";
   for (const Json& odd : {Json{}, Json{1, 2}, Json("x"), Json{{"metadata", "x"}, {"status", {{"conditions", 7}}}}})
     EXPECT_EQ(parse_pod(odd).name, "");
 }

@@ -47,7 +47,7 @@ PrometheusSource::PrometheusSource(net::Loop& loop, net::Client& client, Prometh
       options_(std::move(options)),
       url_(std::move(url)),
       credentials_(std::move(credentials)),
-      resolver_(loop) {
+      resolver_(loop, options_.lookup) {
   if (options_.preset != "none")
     queries_.push_back(
         {options_.preset, preset_query(options_.preset, options_.matchers, options_.window), std::nullopt, {}});
@@ -75,7 +75,8 @@ void PrometheusSource::begin_round() {
   if (address_) return send_queries();
   resolver_.resolve(url_.host, url_.port, [this](const net::Resolver::Addresses& addresses) {
     if (addresses) {
-      address_ = addresses->front();
+      // After a failure the next address has its turn.
+      address_ = (*addresses)[addresses_failed_ % addresses->size()];
       return send_queries();
     }
     for (std::size_t index = 0; index < queries_.size(); ++index) take(index, tl::make_unexpected(addresses.error()));
@@ -115,6 +116,7 @@ void PrometheusSource::take(std::size_t index, const core::Result<net::FetchAnsw
       outcome.error = fmt::format("none of {} series has the label {}", outcome.series, options_.replica_label);
   } else {
     outcome.error = parsed.error().message();
+    if (!answer && address_) ++addresses_failed_;
     address_.reset();  // The name may have another address by now.
   }
   report(query, std::move(outcome));

@@ -35,7 +35,8 @@ struct PrometheusOptions {
   std::string preset = "none";                       // Kind of engine.
   std::string matchers;                              // Further label matchers of the preset.
   std::string replica_label = "instance";
-  std::vector<SignalQuery> queries;  // They come before the preset's figures.
+  std::vector<SignalQuery> queries;                      // They come before the preset's figures.
+  net::Resolver::Lookup lookup = net::Address::resolve;  // Tests replace it.
 };
 
 // The outcome of one query.
@@ -86,6 +87,7 @@ class PrometheusSource {
   net::CredentialStore credentials_;
   std::string parameters_;  // Encoded.
   std::optional<net::Address> address_;
+  std::size_t addresses_failed_ = 0;
   std::vector<Query> queries_;  // The preset first, if there is one.
   std::size_t open_ = 0;        // Queries of this round without an answer.
   Listener listener_;

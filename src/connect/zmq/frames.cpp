@@ -49,4 +49,10 @@ bool is_tcp_endpoint(std::string_view endpoint) {
   return error == std::errc{} && end == port.data() + port.size() && number > 0;
 }
 
+bool has_ipv6_address(std::string_view endpoint) {
+  const std::size_t slashes = endpoint.find("//"), port = endpoint.rfind(':');
+  return slashes < port && port != std::string_view::npos &&
+         endpoint.substr(slashes, port - slashes).find(':') != std::string_view::npos;
+}
+
 }  // namespace penstock::connect

@@ -33,5 +33,8 @@ struct SequenceStep {
 
 // Checks the form "tcp://host:port".
 [[nodiscard]] bool is_tcp_endpoint(std::string_view endpoint);
+// Whether the host of such an endpoint is an IPv6 address, which ZeroMQ uses only where it is allowed to. For host
+// names it would then prefer IPv6 to the IPv4 address at which a publisher listens.
+[[nodiscard]] bool has_ipv6_address(std::string_view endpoint);
 
 }  // namespace penstock::connect

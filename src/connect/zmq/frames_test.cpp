@@ -62,5 +62,12 @@ TEST(Frames, KnowsAnEndpointByItsForm) {
     EXPECT_FALSE(is_tcp_endpoint(bad)) << bad;
 }
 
+TEST(Frames, KnowsAnIpv6AddressByItsColons) {
+  for (const char* ipv6 : {"tcp://[::1]:5557", "tcp://[fd00::7]:1", "tcp://::1:5557"})
+    EXPECT_TRUE(has_ipv6_address(ipv6)) << ipv6;
+  for (const char* other : {"tcp://127.0.0.1:5557", "tcp://engine-0.engines:1", "", "tcp", "tcp://", "5557:5557"})
+    EXPECT_FALSE(has_ipv6_address(other)) << other;
+}
+
 }  // namespace
 }  // namespace penstock::connect

@@ -11,13 +11,17 @@ namespace {
 class ZmqPublisher final : public Publisher {
  public:
   core::Result<void> open(const PublisherOptions& options) {
+    const bool is_ipv6 = options.address.find(':') != std::string::npos;
+    const bool needs_brackets = is_ipv6 && !options.address.starts_with('[');
     const std::string wanted =
-        fmt::format("tcp://{}:{}", options.address, options.port == 0 ? "*" : std::to_string(options.port));
+        fmt::format("tcp://{}{}{}:{}", needs_brackets ? "[" : "", options.address, needs_brackets ? "]" : "",
+                    options.port == 0 ? "*" : std::to_string(options.port));
     try {
       socket_ = zmq::socket_t(context_, zmq::socket_type::pub);
       socket_.set(zmq::sockopt::sndhwm, options.high_water_mark);
       // Messages that were not delivered when the socket closes are discarded.
       socket_.set(zmq::sockopt::linger, 0);
+      socket_.set(zmq::sockopt::ipv6, is_ipv6);
       socket_.bind(wanted);
       endpoint_ = socket_.get(zmq::sockopt::last_endpoint);
     } catch (const zmq::error_t& error) {

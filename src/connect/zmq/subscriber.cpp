@@ -181,6 +181,7 @@ class ZmqSubscriber final : public Subscriber {
     source.socket.set(zmq::sockopt::tcp_keepalive_intvl, kKeepaliveIntervalS);
     source.socket.set(zmq::sockopt::tcp_keepalive_cnt, kKeepaliveProbes);
     source.socket.set(zmq::sockopt::subscribe, options_.topic);
+    source.socket.set(zmq::sockopt::ipv6, has_ipv6_address(endpoint));
     source.socket.connect(endpoint);
     return source;
   }
@@ -277,6 +278,7 @@ class ZmqSubscriber final : public Subscriber {
     zmq::socket_t socket(context_, zmq::socket_type::dealer);
     socket.set(zmq::sockopt::maxmsgsize, options_.message_bytes_max);
     socket.set(zmq::sockopt::linger, 0);
+    socket.set(zmq::sockopt::ipv6, has_ipv6_address(endpoint));
     socket.connect(endpoint);
     std::string start(8, '\0');
     for (std::size_t i = 0; i < start.size(); ++i) start[i] = static_cast<char>(from >> (8 * (7 - i)));

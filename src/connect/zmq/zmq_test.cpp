@@ -60,8 +60,9 @@ class Inbox {
   std::vector<Received> messages_;
 };
 
-std::unique_ptr<Publisher> publisher(std::uint16_t port = 0) {
+std::unique_ptr<Publisher> publisher(std::uint16_t port = 0, const std::string& address = "127.0.0.1") {
   PublisherOptions options;
+  options.address = address;
   options.port = port;
   auto bound = Publisher::bind(options);
   EXPECT_TRUE(bound) << bound.error().message();
@@ -111,6 +112,16 @@ TEST(Zmq, CarriesMessagesInOrderWithTheirSequence) {
   EXPECT_EQ(from->sent(), messages.back().sequence.value() + 1);
   EXPECT_EQ(to->counts().received, messages.size());
   EXPECT_EQ(to->counts().lost, 0U);
+}
+
+TEST(Zmq, CarriesMessagesOfAnIpv6Address) {
+  const auto from = publisher(0, "::1");
+  const std::string port = std::to_string(from->port());
+  EXPECT_EQ(from->endpoint(), "tcp://[::1]:" + port);
+  Inbox inbox;
+  const auto to = subscriber(inbox);
+  ASSERT_TRUE(to->add(from->endpoint()));
+  join(*from, inbox);
 }
 
 TEST(Zmq, TellsManyEndpointsApartAndForgetsRemovedOnes) {
