@@ -10,6 +10,17 @@
 #include "core/result.h"
 
 namespace penstock::admission {
+namespace {
+
+// `reserved`: tokens of running requests. They took nothing from a budget without a limit, but return what they do not
+// use.
+void change_budget(TokenBudget& budget, const BudgetLimits& limits, std::uint64_t reserved, core::Instant now) {
+  const bool was_limited = budget.limits().limited();
+  budget.change(limits, now);
+  if (!was_limited) budget.settle(0, reserved, now);
+}
+
+}  // namespace
 
 const char* to_string(Decision decision) {
   return core::name_of<Decision::kRefuseDropped>(
@@ -32,15 +43,17 @@ void AdmissionController::set_tenant(std::uint32_t tenant, const TenantLimits& l
   if (tenant == state_->tenants.size()) {
     state_->tenants.push_back({limits, TokenBudget{limits.budget, now}});
   } else {
-    state_->tenants[tenant].limits = limits;
-    state_->tenants[tenant].budget.change(limits.budget, now);
+    TenantState& known = state_->tenants[tenant];
+    known.limits = limits;
+    change_budget(known.budget, limits.budget, known.reserved_total - known.settled_total, now);
   }
   for (auto& [number, model] : state_->models) state_->set_weight(model, tenant);
 }
 
 void AdmissionController::set_classes(const std::array<ClassLimits, 2>& classes, core::Instant now) {
   state_->limits.classes = classes;
-  for (std::size_t i = 0; i < classes.size(); ++i) state_->class_budgets[i].change(classes[i].budget, now);
+  for (std::size_t i = 0; i < classes.size(); ++i)
+    change_budget(state_->class_budgets[i], classes[i].budget, state_->reserved(static_cast<Class>(i)), now);
 }
 
 void AdmissionController::restore(std::span<const PastCharge> charges, core::Instant since) {

@@ -149,7 +149,7 @@ class AdmissionController {
   AdmissionController& operator=(AdmissionController&&) noexcept;
 
   // Adds a tenant or changes its limits. Tenants are numbered from 0 without gaps. The budget keeps its level, and
-  // queued requests keep their tier.
+  // queued requests keep their tier. A budget that had no limit begins full, less what running requests reserved.
   void set_tenant(std::uint32_t tenant, const TenantLimits& limits, core::Instant now);
 
   // Changes the limits of the classes. Budgets keep their level, and queued requests keep their deadline. The action

@@ -66,6 +66,27 @@ TEST_F(AdmissionControllerTest, WhatFailedIsRefundedWhole) {
   EXPECT_DOUBLE_EQ(available(kAcme), 1000.0);
 }
 
+TEST_F(AdmissionControllerTest, ANewBudgetIsNotFilledByRequestsThatTookNothingFromIt) {
+  controller_.set_tenant(kAcme, {"acme"}, kNow);
+  ASSERT_EQ(arrive(1, kAcme, 400).decision, Decision::kAdmit);
+  ASSERT_EQ(arrive(2, kAcme, 700).decision, Decision::kAdmit);
+  controller_.set_tenant(kAcme, {"acme", 1.0, 0, {6000.0, 1000.0}}, kNow);
+  EXPECT_DOUBLE_EQ(available(kAcme), -100.0);
+  controller_.ended(1, 150, kNow);
+  controller_.failed(2, kNow);
+  EXPECT_DOUBLE_EQ(available(kAcme), 850.0);
+}
+
+TEST_F(AdmissionControllerTest, ANewBudgetOfAClassIsNotFilledEither) {
+  ASSERT_EQ(arrive(1, kAcme, 400).decision, Decision::kAdmit);
+  AdmissionLimits less = limits();
+  less.classes[0].budget = {6000.0, 500.0};
+  controller_.set_classes(less.classes, kNow);
+  EXPECT_EQ(arrive(2, kZeta, 200).decision, Decision::kQueue);
+  controller_.failed(1, kNow);
+  EXPECT_EQ(next(), (Tickets{2}));
+}
+
 TEST_F(AdmissionControllerTest, ARefusalForBudgetNamesTheLimitAndRetryAfter) {
   ASSERT_EQ(arrive(1, kAcme, 800).decision, Decision::kAdmit);
   const Answer answer = arrive(2, kAcme, 500);

@@ -86,6 +86,14 @@ struct ControllerState {
     record.admit = true;
   }
 
+  // Tokens that running requests of the class reserved. O(requests), whose order does not matter for the sum.
+  [[nodiscard]] std::uint64_t reserved(Class traffic_class) const {
+    std::uint64_t sum = 0;
+    for (auto at = records.begin(); at != records.end(); ++at)
+      if (at->second.admit && at->second.traffic_class == traffic_class) sum += at->second.reserve;
+    return sum;
+  }
+
   [[nodiscard]] OverloadAction action(std::uint32_t tenant, Class traffic_class) const {
     const ClassLimits& of_class = limits.classes[index_of(traffic_class)];
     return action_of(tenants[tenant].limits.overload, of_class.overload, of_class.queue_time);

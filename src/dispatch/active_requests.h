@@ -71,6 +71,7 @@ struct ActiveRequest {
   std::optional<core::Instant> wanted_at;
   core::Duration completion_window{};   // From received_at to its end; 0: it is not deferred.
   bool deferred = false;                // It waits for spare capacity.
+  bool moved_to_batch = false;          // See OverBudget.
   std::optional<core::Instant> due_at;  // Its deadline was so near that it waited no longer.
   double concurrent_at_start = 0.0;     // Requests of each worker of its slot when it went there, itself included.
   bool granted = false, answered = false;

@@ -102,6 +102,23 @@ void describe(ActiveRequest& request, const RequestInfo& info, const admission::
   request.received_at = info.received_at;
   request.keys.assign(info.keys.begin(), info.keys.end());
   request.unshared_keys = info.unshared_keys;
+  request.moved_to_batch = info.moved_to_batch;
+}
+
+RequestInfo as_batch(const RequestInfo& received) {
+  RequestInfo moved = received;
+  moved.traffic_class = admission::Class::kBatch;
+  moved.moved_to_batch = true;
+  return moved;
+}
+
+admission::TenantLimits limits_of(const Tenant& tenant) {
+  return {tenant.name,       tenant.weight,  tenant.tier, tenant.budget, tenant.over_budget != OverBudget::kReject,
+          tenant.concurrent, tenant.overload};
+}
+
+bool is_over_limits(const admission::AdmissionController::Tenant& tenant, const ActiveRequest& request) {
+  return tenant.is_full || tenant.available_tokens < static_cast<double>(request.claim.needed);
 }
 
 void report_attempt(ReplicaSet& replicas, const ActiveRequest& request, Attempt attempt, core::Instant now) {
@@ -147,13 +164,8 @@ void Dispatcher::reconfigure(const ReloadableOptions& options, core::Instant now
 }
 
 void Dispatcher::set_tenants(core::Instant now) {
-  for (std::uint32_t number = 0; number < options_.tenants.size(); ++number) {
-    const Tenant& tenant = options_.tenants[number];
-    admission_.set_tenant(number,
-                          {tenant.name, tenant.weight, tenant.tier, tenant.budget,
-                           tenant.over_budget == OverBudget::kQueue, tenant.concurrent, tenant.overload},
-                          now);
-  }
+  for (std::uint32_t number = 0; number < options_.tenants.size(); ++number)
+    admission_.set_tenant(number, limits_of(options_.tenants[number]), now);
 }
 
 Dispatcher::~Dispatcher() { ledger_.write_open(requests_, core::kNever); }
@@ -173,7 +185,13 @@ ArrivalResult Dispatcher::arrive(const RequestInfo& received, GrantListener& lis
   if (result.refusal) result.refusal = refuse(info, *std::move(result.refusal));
   if (result.refusal || result.count_prompt || result.prompt_excess) return result;
   ActiveRequest& request = open(info, *model, listener, estimate);
+  if (tenant.over_budget == OverBudget::kBatch && info.traffic_class == admission::Class::kInteractive &&
+      is_over_limits(admission_.tenant(info.tenant, now), request)) {
+    requests_.remove(request);
+    return arrive(as_batch(received), listener, now);
+  }
   result.pool = request.pool;
+  result.moved_to_batch = request.moved_to_batch;
   result.expected_output_tokens = request.estimate.output_tokens;
   std::optional<RequestRouter::Choice> choice;
   admission::Arrival arrival;
@@ -204,6 +222,7 @@ ArrivalResult Dispatcher::arrive(const RequestInfo& received, GrantListener& lis
     case admission::Decision::kQueue:
       result.ticket = request.ticket;
       if (answer.deferred) deferral_.waits();
+      if (request.moved_to_batch) counters_.move_to_batch(request.tenant);
       // The next tick() finds out whether others give way to it.
       room_changed_ = room_changed_ || admission_.drops();
       return result;
@@ -245,6 +264,7 @@ Grant Dispatcher::dispatch(ActiveRequest& request, const RequestRouter::Choice& 
       admission_.waiting_tokens(queue_number(options_.pools, request.meters, request.pool), request.traffic_class);
   Grant made = router_.dispatch(request, choice, waiting, now);
   made.due_at = request.due_at;
+  made.moved_to_batch = request.moved_to_batch;
   made.rate_limits = admission_.rate_limits(request.tenant, now);
   if (request.attempts == 1) counters_.sent(request, made);
   return made;

@@ -56,59 +56,48 @@ void add_counters(const Counters& counters, Overview& seen) {
             [](const auto& a, const auto& b) { return std::string_view{to_string(a.first)} < to_string(b.first); });
 }
 
+using Known = ReplicaSet::Replica;
+
+ReplicaStatus status_of(const Known& replica, std::uint32_t slot, const routing::PickingStrategy::Load& load,
+                        core::Instant now) {
+  const OutcomeWindow::Counts counts = replica.breaker.counts(now);
+  const auto success_rate = counts.attempts() > 0 ? std::optional{counts.success_rate()} : std::nullopt;
+  return {replica.spec,
+          slot,
+          replica.is_healthy(),
+          replica.breaker.state() == CircuitBreaker::State::kOpen,
+          replica.breaker.cause(),
+          replica.breaker.ejections(),
+          success_rate,
+          replica.requests_total,
+          replica.failures_total,
+          replica.busy_total,
+          replica.picks,
+          replica.open_transfers,
+          load};
+}
+
+void add_waiting(const admission::AdmissionController& admission, Overview& seen) {
+  seen.waiting_interactive = static_cast<std::uint32_t>(admission.waiting(admission::Class::kInteractive));
+  seen.waiting_batch = static_cast<std::uint32_t>(admission.waiting(admission::Class::kBatch));
+  seen.oldest_waiting = admission.oldest();
+  seen.deferred_requests = admission.deferred();
+  seen.deferred_tokens = admission.deferred_tokens();
+  seen.next_due = admission.next_due();
+  seen.prompt_error = admission.estimator().prompt_error();
+  seen.output_error = admission.estimator().output_error();
+}
+
 }  // namespace
 
 std::vector<ReplicaStatus> Dispatcher::replicas(core::Instant now) const {
   std::vector<ReplicaStatus> all;
   for (std::uint32_t slot = 0; slot < replicas_.slots(); ++slot) {
-    const ReplicaSet::Replica& replica = replicas_.replica(slot);
+    const Known& replica = replicas_.replica(slot);
     if (!replica.present && open_requests(slot) == 0) continue;
-    const OutcomeWindow::Counts counts = replica.breaker.counts(now);
-    const auto success_rate = counts.attempts() > 0 ? std::optional{counts.success_rate()} : std::nullopt;
-    all.push_back({replica.spec, slot, replica.is_healthy(), replica.breaker.state() == CircuitBreaker::State::kOpen,
-                   replica.breaker.cause(), replica.breaker.ejections(), success_rate, replica.requests_total,
-                   replica.failures_total, replica.busy_total, replica.picks, replica.open_transfers,
-                   replicas_.load(slot, now)});
+    all.push_back(status_of(replica, slot, replicas_.load(slot, now), now));
   }
   return all;
-}
-
-DeferralCounts& DeferralCounts::operator+=(const DeferralCounts& other) {
-  deferred += other.deferred;
-  sent_spare += other.sent_spare;
-  sent_due += other.sent_due;
-  missed += other.missed;
-  return *this;
-}
-
-DeferralCounts& DeferralCounts::operator-=(const DeferralCounts& earlier) {
-  deferred -= earlier.deferred;
-  sent_spare -= earlier.sent_spare;
-  sent_due -= earlier.sent_due;
-  missed -= earlier.missed;
-  return *this;
-}
-
-void Counters::sent(const ActiveRequest& request, const Grant& made) {
-  if (made.lowers_max_tokens) ++clamped;
-  if (made.truncated_prompt_tokens > 0) ++truncated_prompts;
-  truncated_prompt_tokens += made.truncated_prompt_tokens;
-  if (made.degraded) overload.add(request.tenant, request.traffic_class, admission::OverloadAction::kDegrade);
-}
-
-Counters& Counters::operator+=(const Counters& other) {
-  granted += other.granted;
-  refused += other.refused;
-  retried += other.retried;
-  clamped += other.clamped;
-  truncated_prompts += other.truncated_prompts;
-  truncated_prompt_tokens += other.truncated_prompt_tokens;
-  discarded_prompt_tokens += other.discarded_prompt_tokens;
-  step_tokens += other.step_tokens;
-  for (std::size_t i = 0; i < refusals.size(); ++i) refusals[i] += other.refusals[i];
-  overload += other.overload;
-  deferral += other.deferral;
-  return *this;
 }
 
 Overview Dispatcher::overview(core::Instant now) const {
@@ -124,21 +113,15 @@ Overview Dispatcher::overview(core::Instant now) const {
     const double available = tenant.budget.limited() ? std::max(0.0, figures.available_tokens) : -1.0;
     seen.tenants.push_back({tenant.name, available, figures.running, figures.waiting});
     seen.tenants.back().saturation = tenant_saturation(tenant, available, figures.running + figures.running_elsewhere);
+    if (number < counters_.moved_to_batch.size()) seen.tenants.back().moved_to_batch = counters_.moved_to_batch[number];
     seen.running += figures.running;
   }
   seen.pools = router_.pools();
   add_models(feed_, admission_, options_.pools, names, seen);
   seen.sums.assign(balance().sums().begin(), balance().sums().end());
-  seen.waiting_interactive = static_cast<std::uint32_t>(admission_.waiting(admission::Class::kInteractive));
-  seen.waiting_batch = static_cast<std::uint32_t>(admission_.waiting(admission::Class::kBatch));
-  seen.oldest_waiting = admission_.oldest();
-  seen.deferred_requests = admission_.deferred();
-  seen.deferred_tokens = admission_.deferred_tokens();
-  seen.next_due = admission_.next_due();
+  add_waiting(admission_, seen);
   add_counters(counters_, seen);
   seen.overload = overload();
-  seen.prompt_error = admission_.estimator().prompt_error();
-  seen.output_error = admission_.estimator().output_error();
   return seen;
 }
 

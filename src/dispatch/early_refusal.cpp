@@ -30,7 +30,7 @@ std::optional<Refusal> refusal_by_limit(const Tenant& tenant, const admission::A
 
 std::optional<Refusal> Dispatcher::early_refusal(std::uint32_t number, core::Instant now) {
   const Tenant& tenant = options_.tenants[number];
-  if (tenant.over_budget == OverBudget::kQueue) return std::nullopt;
+  if (tenant.over_budget != OverBudget::kReject) return std::nullopt;
   std::optional<Refusal> refusal = refusal_by_limit(tenant, admission_.tenant(number, now));
   if (!refusal) return std::nullopt;
   refusal->rate_limits = admission_.rate_limits(number, now);

@@ -21,7 +21,16 @@
 
 namespace penstock::dispatch {
 
-enum class OverBudget : std::uint8_t { kReject, kQueue };
+// What happens to a request of a tenant whose budget or concurrency limit does not allow it to go.
+enum class OverBudget : std::uint8_t {
+  kReject,
+  kQueue,  // It waits as its class does.
+  kBatch,  // It becomes a batch request, which waits as that class does.
+};
+
+[[nodiscard]] constexpr const char* to_string(OverBudget policy) {
+  return policy == OverBudget::kReject ? "reject" : policy == OverBudget::kQueue ? "queue" : "batch";
+}
 
 // What happens to a prompt that exceeds the context or the cap of its model or tenant.
 enum class OverContext : std::uint8_t { kReject, kTruncate };

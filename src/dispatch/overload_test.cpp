@@ -154,5 +154,32 @@ TEST_F(OverloadPolicyTest, AReloadAppliesThePolicyToWaitingRequests) {
   EXPECT_FALSE(listener.refusals.contains(interactive.ticket));
 }
 
+TEST_F(OverloadPolicyTest, ARequestAboveABudgetThatBecomesABatchRequestWaitsForTheRefillInThatClass) {
+  open(OverloadAction::kQueue);
+  end(running.ticket);
+  options.tenants[kFreeTenant].budget = {60'000.0, 3'000.0};
+  options.tenants[kFreeTenant].over_budget = OverBudget::kBatch;
+  options.batch.queue_time = 1min;
+  dispatcher->reconfigure(options, kNow);
+  const ArrivalResult within = arrive(Class::kInteractive, kFreeTenant);
+  ASSERT_TRUE(within.grant);
+  EXPECT_FALSE(within.moved_to_batch || within.grant->moved_to_batch);
+  const ArrivalResult above = arrive(Class::kInteractive, kFreeTenant);
+  EXPECT_TRUE(above.moved_to_batch && !above.grant && !above.refusal && !above.is_work);
+  const Overview seen = dispatcher->overview(kNow);
+  EXPECT_EQ(seen.waiting_interactive, 0U);
+  EXPECT_EQ(seen.waiting_batch, 1U);
+  EXPECT_EQ(seen.tenants[kFreeTenant].moved_to_batch, 1U);
+  EXPECT_FALSE(dispatcher->early_refusal(kFreeTenant, kNow));
+  end(within.ticket);
+  dispatcher->tick(kNow + 20s);
+  ASSERT_TRUE(listener.grants.contains(above.ticket));
+  EXPECT_TRUE(listener.grants.at(above.ticket).moved_to_batch);
+  RequestOutcome ending;
+  ending.usage = TokenUsage{1000, 5, 0};
+  dispatcher->ended(above.ticket, ending, kNow + 20s);
+  EXPECT_EQ(closed.back().traffic_class, "batch");
+}
+
 }  // namespace
 }  // namespace penstock::dispatch

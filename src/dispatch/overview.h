@@ -45,6 +45,7 @@ struct TenantStatus {
   // Range 0 to 1: use of its tokens per minute or its concurrent requests, whichever is closer to its limit; empty
   // without limits.
   std::optional<double> saturation{};
+  std::uint64_t moved_to_batch = 0;  // Requests since the start; see OverBudget.
 };
 
 struct ModelStatus {
@@ -84,7 +85,9 @@ struct Counters {
   std::array<std::uint64_t, kRefusalReasons> refusals{};  // By reason. Requests that left while they waited have none.
   SegmentCounts overload;
   DeferralCounts deferral;
+  std::vector<std::uint64_t> moved_to_batch;  // By tenant; the last ones may be missing.
 
+  void move_to_batch(std::uint32_t tenant, std::uint64_t requests = 1);
   // The request was granted a replica for the first time.
   void sent(const ActiveRequest& request, const Grant& made);
   Counters& operator+=(const Counters& other);

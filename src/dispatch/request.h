@@ -64,6 +64,7 @@ struct RequestInfo {
   core::Instant received_at;
   // The client wants the answer within this time, where requests of its class are deferred.
   std::optional<core::Duration> completion_window{};
+  bool moved_to_batch = false;  // The dispatcher has lowered its class, because its tenant is over its limits.
 };
 
 // The most tokens that `answers` of `max_tokens` have together, at most UINT32_MAX; empty without a limit.
@@ -81,6 +82,7 @@ struct Grant {
   bool prefill_only = false;                  // First of two legs: the KV is transferred to a decode replica.
   std::optional<std::uint32_t> max_tokens;    // Must be written into the request; empty: the request stays as it is.
   bool degraded = false;                      // It was lowered because too many tokens wait.
+  bool moved_to_batch = false;                // Its class was lowered; see OverBudget.
   bool lowers_max_tokens = false;             // It is below what the client requested, or would get without a limit.
   std::uint32_t prompt_tokens = 0;            // Estimated.
   std::uint32_t truncated_prompt_tokens = 0;  // Estimated tokens that were dropped from the prompt.
@@ -105,6 +107,7 @@ struct ArrivalResult {
   // or if it can never be served. A request that waits becomes work at the latest with its grant.
   bool is_work = false;
   std::uint32_t expected_output_tokens = 0;  // Of its answer.
+  bool moved_to_batch = false;               // Its class was lowered; see OverBudget.
   // The request may wait for spare capacity for this long; 0: it is not deferred.
   core::Duration completion_window{};
   // Nothing was decided, because the prompt may fit into the context or not. The request shall arrive again, with the

@@ -68,7 +68,7 @@ void AdminServer::on_request(net::Exchange& exchange) {
     Overview overview = dispatcher_.overview(loop_.now());
     overview.peers = budgets_.figures();
     return answer(exchange, 200, telemetry::content_type(format),
-                  path == "/metrics" ? metrics_text(overview, totals_(), lifecycle_, format)
+                  path == "/metrics" ? metrics_text(std::move(overview), totals_(), lifecycle_, format)
                                      : epp_metrics_text(overview, totals_().latencies, format));
   }
   if (path == "/penstock/v1/overview") {

@@ -35,6 +35,7 @@ void AnswerRelay::take_head(const net::ResponseHead& head, const Origin& origin)
   if (origin.truncated_prompt_tokens > 0)
     append_field("x-penstock-truncated-prompt-tokens", origin.truncated_prompt_tokens);
   if (origin.truncated_messages > 0) append_field("x-penstock-truncated-messages", origin.truncated_messages);
+  if (origin.moved_to_batch) head_.append("x-penstock-traffic-class: batch\r\n");
   std::vector<std::pair<std::string, std::string>> limits;
   append_rate_limits(limits, origin.rate_limits);
   for (const auto& [name, value] : limits) core::append_all(head_, {name, ": ", value, "\r\n"});
@@ -118,6 +119,13 @@ std::string AnswerRelay::without_usage(std::string_view bytes) const {
   }
   if (const std::string rest = api::without_usage_events(payload); !rest.empty()) net::append_chunk(out, rest);
   return out.append(bytes);
+}
+
+bool AnswerRelay::end_chunks(net::Exchange& exchange, const api::AnswerWatch& watch) {
+  if (!at_event_end_ || !watch.done() || watch.over()) return false;
+  flush(exchange);
+  if (raw_) static_cast<void>(write(exchange, net::kLastChunk));
+  return true;
 }
 
 void AnswerRelay::write_event(net::Exchange& exchange, std::string_view event) {

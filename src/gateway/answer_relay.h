@@ -25,6 +25,7 @@ class AnswerRelay {
     std::optional<std::uint32_t> lowered_max_tokens{};
     // What was dropped from a truncated prompt, which the client is told; 0: nothing.
     std::uint32_t truncated_prompt_tokens = 0, truncated_messages = 0;
+    bool moved_to_batch = false;          // The class of the request was lowered, which the client is told.
     admission::RateLimits rate_limits{};  // Of the tenant.
     bool raw = false;                     // The framing of the replica's answer is relayed with its bytes.
     bool keep_alive = true;               // Whether the client's connection is kept open.
@@ -61,6 +62,8 @@ class AnswerRelay {
   [[nodiscard]] bool write_without_usage(net::Exchange& exchange, std::string_view bytes, std::size_t settled,
                                          bool has_usage);
   void flush(net::Exchange& exchange);  // Writes what is held back, because the replica's answer has ended.
+  // Ends the chunks of a stream whose replica has sent the last event and broke off then. Returns false for any other.
+  [[nodiscard]] bool end_chunks(net::Exchange& exchange, const api::AnswerWatch& watch);
   // Writes a whole event of the gateway's own, if the framing of the answer allows it.
   void write_event(net::Exchange& exchange, std::string_view event);
   [[nodiscard]] bool resumed() { return std::exchange(paused_, false); }  // Returns true if the replica was paused.

@@ -42,12 +42,19 @@ struct CheckedReplica {
   std::size_t address = 0;                                     // Increases with each address that did not answer.
   std::uint64_t prompt_tokens_total = 0, queued_requests = 0;  // From the last scrape.
   std::uint32_t prompts_in_flight = 0;
+  std::uint32_t restarts = 0;            // Of its engine, as its counters show.
   std::uint32_t telemetry_failures = 0;  // Consecutive ones.
   bool has_telemetry = false;            // Until the failures were reported.
   // A replica without metrics is scraped less and less often.
   core::Duration scrape_pause{};
   core::Instant scrape_at{};
 
+  // Takes the counter of a scrape. Returns true if it decreased: the engine restarted, with an empty cache.
+  [[nodiscard]] bool take_prompt_tokens(std::optional<std::uint64_t> total) {
+    const std::uint64_t before = std::exchange(prompt_tokens_total, total.value_or(prompt_tokens_total));
+    if (prompt_tokens_total < before) ++restarts;
+    return prompt_tokens_total < before;
+  }
   // Its metrics report no queued requests, and no prompt of the gateway is in flight there.
   [[nodiscard]] bool is_idle() const { return queued_requests == 0 && prompts_in_flight == 0; }
   [[nodiscard]] bool is_healthy() const { return health == dispatch::ReplicaHealth::kHealthy; }

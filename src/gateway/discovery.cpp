@@ -50,6 +50,8 @@ class Finder final : public Discovery {
     auto credentials = load_credentials(options_);
     if (!credentials) return tl::make_unexpected(credentials.error());
     credentials_ = *std::move(credentials);
+    if (!options_.dns.empty())
+      if (auto name = parse_replicas_dns(options_.dns); !name) return tl::make_unexpected(name.error());
     auto named = name_replicas(options_.replicas);
     if (!named) return tl::make_unexpected(named.error());
     named_ = *std::move(named);
@@ -198,11 +200,8 @@ class Finder final : public Discovery {
   std::vector<ReplicaEndpoint> replicas_of_dns() {
     std::vector<ReplicaEndpoint> all;
     if (options_.dns.empty()) return all;
-    const auto url = net::parse_url(options_.dns);
-    if (!url) {
-      report_dns(url.error().message());
-      return all;
-    }
+    const auto url = parse_replicas_dns(options_.dns);
+    PENSTOCK_ASSERT(url.has_value(), "the name is checked at the start");
     const net::HostNames::Entry& entry = host_names_.follow({url->host, url->port});
     report_dns(entry.failure);
     for (const net::Address& address : entry.addresses) {
@@ -342,6 +341,16 @@ core::Result<net::CredentialStore> load_credentials(const DiscoveryOptions& opti
                           : "gateway.replicas[" + std::to_string(named - options.replicas.begin()) + "]";
   }
   return store;
+}
+
+core::Result<net::Url> parse_replicas_dns(const std::string& name) {
+  const char* const where = "gateway.replicas_dns";
+  auto url = net::parse_url(name);
+  if (!url) return core::invalid_input(where, url.error().message());
+  if (url->tls || !url->path.empty())
+    return core::invalid_input(where, "\"" + name + "\" is not a name and a port",
+                               "write name:port, or list replicas with https or a path in gateway.replicas");
+  return url;
 }
 
 core::Result<std::unique_ptr<Discovery>> Discovery::start(net::Loop& loop, DiscoveryOptions options, Gateway& gateway,

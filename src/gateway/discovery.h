@@ -10,6 +10,7 @@
 #include "gateway/gateway.h"
 #include "gateway/pod_source.h"
 #include "logging/log.h"
+#include "net/address.h"
 #include "net/credentials.h"
 #include "net/loop.h"
 #include "net/resolver.h"
@@ -38,6 +39,8 @@ struct DiscoveryOptions {
 
 // Reads keys and certificates of the replicas. Errors have `where` = the key of the options.
 [[nodiscard]] core::Result<net::CredentialStore> load_credentials(const DiscoveryOptions& options);
+// Reads DiscoveryOptions::dns. Requests to the addresses of the name have neither TLS nor a path before theirs.
+[[nodiscard]] core::Result<net::Url> parse_replicas_dns(const std::string& name);
 
 // Finds replicas for as long as it lives: those of the options, those in files, which are read again when they change,
 // the addresses of a DNS name, and pods of Kubernetes. Host names are looked up again and again; a replica whose name

@@ -143,5 +143,46 @@ TEST(Discovery, TheAddressesOfADnsNameAreReplicas) {
       [&](const std::string& overview) { return overview.find("\"id\":\"" + first.url()) == std::string::npos; }));
 }
 
+TEST(Discovery, ALateAnswerOfAPodIsNoneOfTheNextPodWithItsName) {
+  std::promise<void> asked, may_answer, answered;
+  const net::testing::ScriptedServer before{[&](Peer& peer, int) {
+    while (const auto request = peer.read_request()) {
+      const bool is_models = request->starts_with("GET /v1/models");
+      if (is_models) asked.set_value();
+      if (is_models) may_answer.get_future().wait();
+      peer.send(with_length("200 OK", R"({"data":[{"id":"m"},{"id":"old"}]})"));
+      if (is_models) answered.set_value();
+    }
+  }};
+  TestReplica after{answer_well};
+  ReplicaEndpoint pod = replica_named("vllm-0");
+  pod.url = "http://" + before.address().text();
+  pod.addresses = {before.address()};
+  TestGateway gateway{{pod}};
+  asked.get_future().wait();
+  gateway.set_replicas({spec_of(after, "vllm-0")});
+  EXPECT_TRUE(gateway.wait_until_ready());
+  may_answer.set_value();
+  answered.get_future().wait();
+  std::this_thread::sleep_for(50ms);
+  EXPECT_EQ(ask(gateway, R"({"model":"old","messages":[{"role":"user","content":"hi"}]})").status, 404);
+  EXPECT_TRUE(after.requests().empty());
+}
+
+TEST(Discovery, ADnsNameHasNeitherTlsNorAPath) {
+  EXPECT_TRUE(parse_replicas_dns("engines:8000"));
+  EXPECT_TRUE(parse_replicas_dns("http://engines:8000/"));
+  TestGateway gateway{{}, quiet_options()};
+  logging::testing::CapturedLog log;
+  net::Loop loop;
+  for (const char* name : {"https://engines:8443", "engines:8000/v2", "engines"}) {
+    DiscoveryOptions options;
+    options.dns = name;
+    const auto started = Discovery::start(loop, options, *gateway, log);
+    ASSERT_FALSE(started) << name;
+    EXPECT_TRUE(started.error().message().starts_with("gateway.replicas_dns: ")) << started.error().message();
+  }
+}
+
 }  // namespace
 }  // namespace penstock::gateway

@@ -26,7 +26,8 @@ namespace penstock::gateway {
 [[nodiscard]] std::string prefixes_document(std::span<const HotPrefix> prefixes, std::string_view boot_id,
                                             core::Instant now);
 
-[[nodiscard]] std::string metrics_text(const Overview& overview, const WorkerTotals& totals, const Lifecycle& lifecycle,
+// A replica whose name has gone to another one has no series.
+[[nodiscard]] std::string metrics_text(Overview overview, const WorkerTotals& totals, const Lifecycle& lifecycle,
                                        telemetry::ExpositionFormat format = telemetry::ExpositionFormat::kText);
 
 // An entry of an answer to /v1/models.

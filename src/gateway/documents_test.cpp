@@ -162,6 +162,7 @@ TEST_F(Documents, TheMetricsAreWhatPrometheusReads) {
   WorkerTotals totals;
   totals.connections.open = 3;
   totals.refusals["invalid_api_key"] = 4;
+  totals.refusals["model_not_found"] = 2;  // Of /v1/models/NAME.
   LatencyHistograms latencies;
   latencies.row("m", "interactive").add(Latency::kItl, 22ms, 9);
   latencies.add_to(totals.latencies);
@@ -169,7 +170,7 @@ TEST_F(Documents, TheMetricsAreWhatPrometheusReads) {
   for (const std::string& fault : faults_of(text)) ADD_FAILURE() << fault;
   for (const char* line :
        {"penstock_connections 3\n", "penstock_granted_requests_total 2\n",
-        "penstock_refusals_total{code=\"model_not_found\"} 1\n",
+        "penstock_refusals_total{code=\"model_not_found\"} 3\n",
         "penstock_refusals_total{code=\"invalid_api_key\"} 4\n",
         "penstock_request_itl_seconds_bucket{model=\"m\",class=\"interactive\",le=\"0.02\"} 0\n",
         "penstock_request_itl_seconds_bucket{model=\"m\",class=\"interactive\",le=\"0.025\"} 9\n",
@@ -184,13 +185,14 @@ TEST_F(Documents, TheMetricsAreWhatPrometheusReads) {
 TEST(Metrics, OfLedgerAndLogsAreThereIfOneIsWritten) {
   Lifecycle lifecycle;
   EXPECT_EQ(metrics_text({}, {}, lifecycle).find("penstock_ledger"), std::string::npos);
+  lifecycle.version = "1.2.3";
   lifecycle.ledger = [] { return LedgerHealth{false, 7, 3}; };
   lifecycle.lost_access_lines = [] { return std::uint64_t{9}; };
   const std::string text = metrics_text({}, {}, lifecycle);
   for (const std::string& fault : faults_of(text)) ADD_FAILURE() << fault;
-  for (const char* line :
-       {"\npenstock_ledger_writable 0\n", "\npenstock_ledger_waiting_entries 7\n",
-        "\npenstock_ledger_dropped_entries_total 3\n", "\npenstock_log_lost_lines_total{log=\"access\"} 9\n"})
+  for (const char* line : {"\npenstock_build_info{version=\"1.2.3\"} 1\n", "\npenstock_ledger_writable 0\n",
+                           "\npenstock_ledger_waiting_entries 7\n", "\npenstock_ledger_dropped_entries_total 3\n",
+                           "\npenstock_log_lost_lines_total{log=\"access\"} 9\n"})
     EXPECT_NE(text.find(line), std::string::npos) << line << "\n" << text;
 }
 

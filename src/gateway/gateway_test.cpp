@@ -74,7 +74,7 @@ TEST(Gateway, CountsEveryRefusalOnce) {
   EXPECT_EQ(ask(gateway, chat_body(), key).status, 200);
   const std::string metrics = gateway.admin("/metrics");
   for (const char* line : {"invalid_api_key\"} 3\n", "unknown_url\"} 1\n", "method_not_allowed\"} 1\n",
-                           "invalid_request\"} 1\n", "invalid_traffic_class\"} 1\n"})
+                           "invalid_request\"} 1\n", "invalid_traffic_class\"} 1\n", "model_not_found\"} 2\n"})
     EXPECT_NE(metrics.find(std::string{"penstock_refusals_total{code=\""} + line), std::string::npos) << metrics;
 }
 

@@ -89,8 +89,7 @@ void HealthChecker::set_replicas(std::vector<ReplicaEndpoint> replicas, bool com
     replica.configured_kv_tokens = endpoint.kv_tokens;
     replica.endpoint = std::move(endpoint);
     describe_workers(replica);
-    const std::string id = replica.endpoint.id;
-    replicas_.insert_or_assign(id, std::move(replica));
+    replicas_.insert_or_assign(std::string{replica.endpoint.id}, std::move(replica));
   }
   log_changes(before);
   update_dispatcher();
@@ -136,9 +135,11 @@ void HealthChecker::update_dispatcher() {
 void HealthChecker::send(const Replica& replica, const std::string& target, std::string body, core::Duration timeout,
                          Done done) {
   client_.send(replica.endpoint, replica.address, target, std::move(body), timeout,
-               [this, target, id = replica.endpoint.id, done = std::move(done)](core::Result<net::FetchAnswer> answer) {
+               [this, target, id = replica.endpoint.id, url = replica.endpoint.url,
+                done = std::move(done)](core::Result<net::FetchAnswer> answer) {
                  const auto found = replicas_.find(id);
-                 if (found == replicas_.end()) return;
+                 // A pod that is made again may have the id of the one before, and another address.
+                 if (found == replicas_.end() || found->second.endpoint.url != url) return;
                  Response response;
                  if (answer) {
                    found->second.answered_at = loop_.now();
@@ -396,9 +397,7 @@ void HealthChecker::take_metrics(Replica& replica, const Response& response) {
   if (const auto behind = telemetry::read_frontend_workers(*parsed)) set_workers(replica, *behind);
   const telemetry::EngineScrape scrape = telemetry::read_scrape(*parsed);
   set_asleep(replica, scrape.asleep.value_or(false));
-  // A counter that decreases belongs to a restarted engine with an empty cache.
-  const std::uint64_t prompt_tokens = scrape.prompt_tokens_total.value_or(replica.prompt_tokens_total);
-  if (prompt_tokens < std::exchange(replica.prompt_tokens_total, prompt_tokens))
+  if (replica.take_prompt_tokens(scrape.prompt_tokens_total))
     dispatcher_.kv_event(replica.endpoint.id, dispatch::KvChange::kCleared, {});
   replica.queued_requests = scrape.queued_requests.value_or(0);
   if (!scrape.running_requests) return report_telemetry(replica, std::string{kNoMetrics});

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <string>
 
 namespace penstock::gateway {
 
@@ -12,8 +13,9 @@ struct LedgerHealth {
   std::uint64_t waiting = 0, dropped = 0;  // Entries.
 };
 
-// Any thread may use it. The functions are set before the gateway starts.
+// Any thread may use it. The version and the functions are set before the gateway starts.
 struct Lifecycle {
+  std::string version;                // Of the program; empty: it is not exported.
   std::atomic<bool> draining{false};  // GET /ready answers 503.
   std::atomic<std::uint64_t> reloads_applied{0}, reloads_rejected{0};
   std::atomic<std::int64_t> applied_unix_s{0}, rejected_unix_s{0};  // Times of the last ones; 0: there was none.

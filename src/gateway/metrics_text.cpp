@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -14,6 +15,15 @@ namespace penstock::gateway {
 namespace {
 
 constexpr double kQuantiles[] = {0.5, 0.9, 0.95, 0.99};
+
+void leave_out_replaced(std::vector<dispatch::ReplicaStatus>& replicas) {
+  std::map<std::string_view, std::uint32_t> slots;
+  for (const dispatch::ReplicaStatus& status : replicas) slots[status.spec.id] = status.slot;
+  std::vector<dispatch::ReplicaStatus> kept;
+  for (dispatch::ReplicaStatus& status : replicas)
+    if (slots.at(status.spec.id) == status.slot) kept.push_back(status);
+  replicas = std::move(kept);
+}
 
 double windowed(const signals::LatencyWindow& window, double quantile) {
   if (quantile == 0.5) return window.p50_ms;
@@ -62,10 +72,11 @@ void add_histograms(telemetry::ExpositionWriter& text, const LatencyTotals& tota
 }
 
 void add_refusals(telemetry::ExpositionWriter& text, const Overview& overview, const WorkerTotals& totals) {
+  // A code may be that of the dispatcher and of a worker: both refuse unknown models.
+  std::map<std::string, std::uint64_t> counts = totals.refusals;
+  for (const auto& [reason, count] : overview.refusals) counts[std::string{dispatch::to_string(reason)}] += count;
   text.family("penstock_refusals_total", "counter", "refused requests by error code");
-  for (const auto& [reason, count] : overview.refusals)
-    text.add(static_cast<double>(count), {{"code", dispatch::to_string(reason)}});
-  for (const auto& [code, count] : totals.refusals) text.add(static_cast<double>(count), {{"code", code}});
+  for (const auto& [code, count] : counts) text.add(static_cast<double>(count), {{"code", code}});
 }
 
 // Empty if there is no replica or none reports its KV usage.
@@ -188,6 +199,10 @@ void add_queues(telemetry::ExpositionWriter& text, const Overview& overview) {
               "used share of the tokens per minute or of the concurrent requests of a tenant, whichever is higher");
   for (const dispatch::TenantStatus& tenant : overview.tenants)
     if (tenant.saturation) text.add(*tenant.saturation, {{"tenant", tenant.name}});
+  text.family("penstock_tenant_moved_to_batch_total", "counter",
+              "requests that became batch requests, because their tenant was over its limits (over_budget: batch)");
+  for (const dispatch::TenantStatus& tenant : overview.tenants)
+    if (tenant.moved_to_batch > 0) text.add(static_cast<double>(tenant.moved_to_batch), {{"tenant", tenant.name}});
   text.family("penstock_estimate_error_ratio", "gauge",
               "mean error of the token estimates divided by the mean of the counts");
   if (overview.prompt_error) text.add(*overview.prompt_error, {{"of", "prompt"}});
@@ -241,6 +256,8 @@ void add_connections(telemetry::ExpositionWriter& text, const net::ServerCounter
 }
 
 void add_lifecycle(telemetry::ExpositionWriter& text, const Lifecycle& lifecycle) {
+  text.family("penstock_build_info", "gauge", "version of the program as a label; the value is always 1");
+  if (!lifecycle.version.empty()) text.add(1, {{"version", lifecycle.version}});
   text.family("penstock_draining", "gauge", "1 while the gateway drains");
   text.add(lifecycle.draining ? 1 : 0);
   text.family("penstock_config_reloads_total", "counter", "times that the configuration was read again, by result");
@@ -336,8 +353,9 @@ void add_replica_figures(telemetry::ExpositionWriter& text, const Overview& over
 
 }  // namespace
 
-std::string metrics_text(const Overview& overview, const WorkerTotals& totals, const Lifecycle& lifecycle,
+std::string metrics_text(Overview overview, const WorkerTotals& totals, const Lifecycle& lifecycle,
                          telemetry::ExpositionFormat format) {
+  leave_out_replaced(overview.replicas);
   std::string written;
   telemetry::ExpositionWriter text(written, format);
   add_latencies(text, overview, true);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <set>
 #include <utility>
 
 #include "api/request.h"
@@ -32,9 +33,9 @@ void ReplicaWarmUp::set_replicas(std::vector<ReplicaEndpoint> replicas, bool com
     if (was_complete_ && replica.role != signals::Role::kDecode)
       cold_.try_emplace(name);
     else
-      warm_.insert(name);
+      warm_.emplace(name, restarts_of(replica.id));
   }
-  std::erase_if(warm_, [&](const Name& name) { return !listed.contains(name); });
+  std::erase_if(warm_, [&](const auto& each) { return !listed.contains(each.first); });
   std::erase_if(cold_, [&](const auto& each) { return !listed.contains(each.first); });
   was_complete_ = was_complete_ || complete;
   pass_on();
@@ -56,13 +57,31 @@ bool ReplicaWarmUp::has_warm_replica() const {
   });
 }
 
+std::uint32_t ReplicaWarmUp::restarts_of(const std::string& id) const {
+  const CheckedReplica* const checked = checker_.find(id);
+  return checked == nullptr ? 0 : checked->restarts;
+}
+
+bool ReplicaWarmUp::find_restarted() {
+  bool found = false;
+  for (const ReplicaEndpoint& replica : replicas_) {
+    const auto warm = warm_.find({replica.id, replica.url});
+    if (warm == warm_.end() || replica.role == signals::Role::kDecode) continue;
+    if (warm->second == restarts_of(replica.id)) continue;
+    cold_.try_emplace(warm->first);
+    warm_.erase(warm);
+    found = true;
+  }
+  return found;
+}
+
 void ReplicaWarmUp::visit() {
-  bool changed = false;
+  bool changed = find_restarted();
   for (const ReplicaEndpoint& replica : replicas_) {
     const auto cold = cold_.find({replica.id, replica.url});
     if (cold == cold_.end() || replica.phase != dispatch::ReplicaPhase::kServing) continue;
     if (has_warm_replica() && !is_done(replica, cold->second)) continue;
-    warm_.insert(cold->first);
+    warm_.emplace(cold->first, restarts_of(replica.id));
     cold_.erase(cold);
     changed = true;
   }
@@ -73,8 +92,10 @@ bool ReplicaWarmUp::is_done(const ReplicaEndpoint& replica, ColdReplica& cold) {
   const CheckedReplica* const checked = checker_.find(replica.id);
   const bool answers = checked != nullptr && checked->is_healthy() && checked->models_read;
   if (!answers || checked->endpoint.model.empty()) return false;
+  if (cold.restarts != checked->restarts) cold = {};
   if (!std::exchange(cold.has_begun, true)) {
     cold.begun_at = loop_.now();
+    cold.restarts = checked->restarts;
     cold.prompts = prompts_for(*checked);
   }
   if (loop_.now() - cold.begun_at >= options_.warm_up_time) return true;

@@ -56,6 +56,32 @@ TEST(ReplicaWarmUp, ReplicasOfTheStartServeAtOnce) {
   gateway.end();
 }
 
+std::string metrics_after(int prompt_tokens) {
+  return "vllm:num_requests_running 0\nvllm:num_requests_waiting 0\nvllm:prompt_tokens_total " +
+         std::to_string(prompt_tokens) + "\n";
+}
+
+TEST(ReplicaWarmUp, AReplicaWhoseEngineRestartsAtTheSameAddressIsWarmedUpAgain) {
+  TestReplica first{answer_well}, second{answer_well};
+  first.set_metrics(metrics_after(100));
+  second.set_metrics(metrics_after(100));
+  GatewayOptions options = warming_options();
+  options.scrape_interval = 10ms;
+  TestGateway gateway{{spec_of(first, "first"), spec_of(second, "second")}, options};
+  std::this_thread::sleep_for(300ms);
+  EXPECT_TRUE(second.requests().empty());
+  second.set_metrics(metrics_after(0));
+  for (int i = 0; i < 2000 && second.requests().size() < 2; ++i) std::this_thread::sleep_for(5ms);
+  EXPECT_TRUE(gateway.wait_until([](const std::string& overview) { return !has(overview, R"("phase":"warming")"); }));
+  second.set_metrics(metrics_after(20));
+  std::this_thread::sleep_for(300ms);
+  const auto requests = second.requests();
+  ASSERT_EQ(requests.size(), 2U) << "once";
+  EXPECT_TRUE(has(requests[0], "first") && has(requests[1], "second"));
+  EXPECT_TRUE(first.requests().empty());
+  gateway.end();
+}
+
 TEST(ReplicaWarmUp, TheOnlyReplicaServesAtOnce) {
   TestReplica former{answer_well};
   TestReplica only{answer_well};

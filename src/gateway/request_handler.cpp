@@ -18,6 +18,12 @@ constexpr std::string_view kUnresponsive = "the replica is unresponsive";
 constexpr core::Duration kRestOfEvent = std::chrono::seconds{1};
 constexpr int kClientClosedRequest = 499;  // nginx's status, used only in the access log.
 
+Refusal at_the_end() {
+  Refusal refusal = make_refusal(503, "api_error", "gateway_stops", "the gateway stops; send the request again");
+  refusal.retry_after_s = 1;
+  return refusal;
+}
+
 }  // namespace
 
 // ---- reading and admission ------------------------------------------------------------------------------------------
@@ -68,9 +74,11 @@ std::optional<Refusal> RequestHandler::arrive(const ReadRequest& read) {
   }
   if (arrival.refusal) return make_refusal(*std::move(arrival.refusal));
   ticket_ = arrival.ticket;
-  report_.admitted(read.info);
+  const auto time_budget = time_budget_of(context_.settings->options.dispatch, read, arrival.moved_to_batch);
+  time_limited_ = time_budget > core::Duration{};
+  report_.admitted(read.info, arrival.moved_to_batch);
   body_.offer_prefixes(read);
-  if (time_limited_) budget_ = context_.loop.after(read.time_budget, [this] { out_of_time(); });
+  if (time_limited_) budget_ = context_.loop.after(time_budget, [this] { out_of_time(); });
   if (arrival.grant) {
     go(*std::move(arrival.grant));
   } else {
@@ -196,8 +204,8 @@ void RequestHandler::take_head(const net::ResponseHead& head) {
   }
   const std::string_view replica = shows_routing_ ? std::string_view{grant_.target->id} : std::string_view{};
   relay_.take_head(head, {ids_.own, replica, routing::to_string(grant_.why), grant_.lowered_max_tokens(),
-                          grant_.truncated_prompt_tokens, prompt_fit_.truncated_messages(), grant_.rate_limits,
-                          call_.raw(), exchange_->head().keep_alive, is_events()});
+                          grant_.truncated_prompt_tokens, prompt_fit_.truncated_messages(), grant_.moved_to_batch,
+                          grant_.rate_limits, call_.raw(), exchange_->head().keep_alive, is_events()});
   if (is_attempt(phase_)) enter(Phase::kAwaitingFirstByte);
 }
 
@@ -289,6 +297,7 @@ void RequestHandler::fail(std::string_view cause, dispatch::Attempt attempt) {
 
 void RequestHandler::break_off(std::string_view cause) {
   call_.cancel();
+  if (relay_.end_chunks(*exchange_, watch_)) return on_end();
   report_.broke_off(*grant_.target, cause);
   end(ledger::Outcome::kTruncated, dispatch::Attempt::kFaulted);
   truncate();
@@ -342,10 +351,7 @@ void RequestHandler::out_of_time() {
   answer_out_of_time(last, within_event);
 }
 
-void RequestHandler::cut() {
-  stop(ledger::Outcome::kTimedOut,
-       make_refusal(503, "api_error", "gateway_stops", "the gateway stops; send the request again"));
-}
+void RequestHandler::cut() { stop(ledger::Outcome::kTimedOut, at_the_end()); }
 
 void RequestHandler::out_of_memory() {
   ++context_.memory_refusals;
@@ -356,9 +362,8 @@ void RequestHandler::stop(ledger::Outcome outcome, const Refusal& refusal) {
   if (exchange_ == nullptr) return;
   call_.cancel();
   context_.waiting.erase(ticket_);
-  const bool begun = has_begun(phase_);
   end(outcome);
-  if (begun) return release().abort();
+  if (has_begun(phase_)) return release().abort();
   refuse_request(refusal);
 }
 

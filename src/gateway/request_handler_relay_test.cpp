@@ -200,6 +200,12 @@ TEST(Relay, TheEndOfAStreamDecidesAboutItsOutcome) {
   };
   const End ends[] = {
       {"done", chunked_head() + chunk(one) + chunk(done) + last, Outcome::kCompleted, true, 0},
+      {"done, and no last chunk", chunked_head() + chunk(one) + chunk(done), Outcome::kCompleted, true, 0},
+      {"done, and half of a last chunk", chunked_head() + chunk(one) + chunk(done) + "0\r\n", Outcome::kTruncated,
+       false, 1},
+      {"error, done, and no last chunk",
+       chunked_head() + chunk(one) + chunk("data: {\"error\":{\"message\":\"dead\"}}\n\n" + done), Outcome::kFailed,
+       true, 1},
       {"finish reason", chunked_head() + chunk(one) + chunk(finish) + last, Outcome::kCompleted, true, 0},
       {"comment at the end", chunked_head() + chunk(one + finish + ": bye\n\n") + last, Outcome::kCompleted, true, 0},
       {"no end", chunked_head() + chunk(one) + last, Outcome::kTruncated, false, 1},

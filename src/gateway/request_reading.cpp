@@ -56,13 +56,17 @@ std::optional<Refusal> limit_time(const dispatch::DispatchOptions& options, cons
   if (!shorter)
     return make_refusal(400, "invalid_request_error", "invalid_time_budget",
                         "X-Time-Budget must be a time above 0, such as 2s or 1500ms");
+  read.client_time_budget = *shorter;
   budget = budget > core::Duration{} ? std::min(budget, *shorter) : *shorter;
   return std::nullopt;
 }
 
 // The time until which a batch request is answered; a time budget ends it earlier.
 std::optional<Refusal> limit_window(const net::RequestHead& head, ReadRequest& read) {
-  if (read.time_budget > core::Duration{}) read.info.completion_window = read.time_budget;
+  // Of an interactive request, which may become a batch request, the budget of its class does not count.
+  const bool batch = read.info.traffic_class == admission::Class::kBatch;
+  const core::Duration budget = batch ? read.time_budget : read.client_time_budget;
+  if (budget > core::Duration{}) read.info.completion_window = budget;
   const std::string_view text = head.field("x-completion-window");
   if (text.empty()) return std::nullopt;
   const auto window = time_budget_in(text);
@@ -194,6 +198,13 @@ std::optional<Refusal> describe_body(WorkerContext& context, const net::Exchange
   read.info.stream = read.stream || read.collect;
   describe_prompt(context, exchange, endpoint, read);
   return check_body_controls(context);
+}
+
+core::Duration time_budget_of(const dispatch::DispatchOptions& options, const ReadRequest& read, bool moved_to_batch) {
+  if (!moved_to_batch) return read.time_budget;
+  const core::Duration of_class = options.batch.time_budget, of_client = read.client_time_budget;
+  if (of_class <= core::Duration{} || of_client <= core::Duration{}) return std::max(of_class, of_client);
+  return std::min(of_class, of_client);
 }
 
 }  // namespace penstock::gateway

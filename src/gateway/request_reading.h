@@ -17,6 +17,7 @@ struct ReadRequest {
   dispatch::RequestInfo info;           // Its views point into the exchange, the context and `request_id`.
   std::optional<std::uint32_t> tenant;  // Empty if the client is not authenticated.
   core::Duration time_budget{};         // For the complete answer; 0 means no limit.
+  core::Duration client_time_budget{};  // The client's part of it; 0: it gave none.
   bool stream = false;                  // The client reads a stream.
   std::string_view cache_salt;          // Of its tenant's cache; empty if that is shared.
   bool adds_usage = false;              // The engine must be told to report usage, and the client must not see it.
@@ -35,6 +36,9 @@ struct ReadRequest {
 // its prefix blocks; the text of the prompt may be dropped.
 [[nodiscard]] std::optional<Refusal> describe_body(WorkerContext& context, const net::Exchange& exchange,
                                                    api::Endpoint endpoint, ReadRequest& read);
+// The time for its complete answer, also if it became a batch request; 0: there is no limit.
+[[nodiscard]] core::Duration time_budget_of(const dispatch::DispatchOptions& options, const ReadRequest& read,
+                                            bool moved_to_batch);
 // The part of it that depends on the prompt, for a body whose prompt was truncated.
 void describe_prompt(WorkerContext& context, const net::Exchange& exchange, api::Endpoint endpoint, ReadRequest& read);
 

@@ -40,8 +40,9 @@ void RequestReport::read(const ReadRequest& request) {
   if (context_.logs.access != nullptr) model_ = request.info.model;
 }
 
-void RequestReport::admitted(const dispatch::RequestInfo& info) {
-  latencies_ = &context_.latencies.row(info.model, admission::to_string(info.traffic_class));
+void RequestReport::admitted(const dispatch::RequestInfo& info, bool moved_to_batch) {
+  if (moved_to_batch) traffic_class_ = admission::Class::kBatch;
+  latencies_ = &context_.latencies.row(info.model, admission::to_string(traffic_class_));
 }
 
 void RequestReport::stream_tokens(std::uint32_t count) {

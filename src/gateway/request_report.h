@@ -51,7 +51,8 @@ class RequestReport {
 
   void begin(std::string_view request_id, core::Instant received_at);
   void read(const ReadRequest& request);
-  void admitted(const dispatch::RequestInfo& info);  // The dispatcher has accepted the request, which may wait.
+  // The dispatcher has accepted the request, which may wait, and may have lowered its class.
+  void admitted(const dispatch::RequestInfo& info, bool moved_to_batch);
   void granted(const RoutedGrant& grant);
   void first_token() {
     if (first_token_at_ == core::kNever) first_token_at_ = context_.loop.now();

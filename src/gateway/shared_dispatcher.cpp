@@ -40,8 +40,8 @@ RoutedArrival SharedDispatcher::arrive(const dispatch::RequestInfo& info, dispat
     uncounted.may_count_prompt = false;
     result = dispatcher_.arrive(uncounted, listener, now);
   }
-  return {result.ticket,       routed(result.grant), std::move(result.refusal),
-          result.count_prompt, result.prompt_excess, result.prompt_tokens};
+  return {result.ticket,        routed(result.grant), std::move(result.refusal), result.count_prompt,
+          result.prompt_excess, result.prompt_tokens, result.moved_to_batch};
 }
 
 void SharedDispatcher::set_counted_models(std::set<std::string, std::less<>> models) {
@@ -222,6 +222,10 @@ void SharedDispatcher::count_kv_messages(std::string_view id, const telemetry::M
 Overview SharedDispatcher::overview(core::Instant now) const {
   const std::scoped_lock lock{mutex_};
   Overview seen{dispatcher_.overview(now), memory_, {}, {}, {}, {}, problems_, models_complete_, {}};
+  const auto is_replaced = [this](const dispatch::ReplicaStatus& status) {
+    return dispatcher_.slot_of(status.spec.id) != status.slot;
+  };
+  std::stable_partition(seen.replicas.begin(), seen.replicas.end(), is_replaced);
   dropped_controls_.for_each([&](std::string_view kind, std::string_view name, std::uint64_t count) {
     seen.dropped_controls.push_back({kind, name, count});
   });

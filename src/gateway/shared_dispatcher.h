@@ -32,6 +32,7 @@ struct RoutedArrival {  // See dispatch::ArrivalResult.
   bool count_prompt = false;
   std::optional<core::PromptExcess> prompt_excess;
   std::uint32_t prompt_tokens = 0;
+  bool moved_to_batch = false;
 };
 
 // Why a replica gets no requests, why they fail, or why its load is not known.
@@ -56,6 +57,7 @@ struct PeerFigures {
   std::optional<core::Duration> oldest_report_age{};
 };
 
+// Of replicas with the same name, the last one has it; those before it stay until their requests have ended.
 struct Overview : dispatch::Overview {
   std::shared_ptr<const net::MemoryBudget> memory;    // Null in tests without a server.
   std::vector<std::string> urls;                      // URLs of its replicas, in the same order.

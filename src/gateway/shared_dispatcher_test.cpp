@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "dispatch/dispatcher_testing.h"
+#include "gateway/documents.h"
 #include "gateway/gateway_testing.h"
 
 namespace penstock::gateway {
@@ -78,6 +79,22 @@ TEST_F(SharedDispatcherTest, TheSameNameAtAnotherUrlIsAnotherReplica) {
   const Overview seen = dispatcher.overview(kNow);
   EXPECT_EQ(seen.urls, (std::vector<std::string>{"http://127.0.0.1:9", "http://127.0.0.1:10"}))
       << "the first one still has a request";
+}
+
+TEST_F(SharedDispatcherTest, OfReplicasWithTheSameNameTheOneThatHasItComesLastAndHasTheSeries) {
+  const auto url_at = [](int port) { return "http://127.0.0.1:" + std::to_string(port); };
+  dispatcher.set_replicas({replica_at(url_at(9))}, kNow);
+  const RoutedArrival first = arrive();
+  dispatcher.set_replicas({replica_at(url_at(10))}, kNow);
+  const RoutedArrival second = arrive();
+  ASSERT_TRUE(first.grant && second.grant);
+  dispatcher.ended(first.ticket, {}, kNow);  // Its slot is free.
+  dispatcher.set_replicas({replica_at(url_at(11))}, kNow);
+  const Overview seen = dispatcher.overview(kNow);
+  EXPECT_EQ(seen.urls, (std::vector<std::string>{url_at(10), url_at(11)}));
+  const std::string text = metrics_text(seen, {}, {});
+  EXPECT_NE(text.find("penstock_replica_open_requests{replica=\"r1\",model=\"m\"} 0\n"), std::string::npos) << text;
+  EXPECT_EQ(text.find("penstock_replica_open_requests{replica=\"r1\",model=\"m\"} 1\n"), std::string::npos) << text;
 }
 
 TEST_F(SharedDispatcherTest, ANewAddressOfTheSameUrlIsTheSameReplica) {

@@ -41,8 +41,10 @@ constexpr std::array kEvents = {
               "more replicas, more GPUs. `config_changed` reports the same key."},
     EventInfo{Event::kConfigReloadFailed, kWarning, "config_reload_failed", "gateway, plan", "file error",
               "The configuration could not be read again; all values stay as they were. One line for each error."},
-    EventInfo{Event::kReloadIgnored, kInfo, "reload_ignored", "engine", "cause",
-              "SIGHUP asked for a reload. An engine reads its configuration only at its start."},
+    EventInfo{Event::kReloadIgnored, kInfo, "reload_ignored", "engine, observe", "cause",
+              "SIGHUP asked for a reload. This command reads its options only at its start."},
+    EventInfo{Event::kLogNotReopened, kWarning, "log_not_reopened", "gateway", "error",
+              "The file of the access log could not be opened again after SIGHUP; lines go to the former file."},
     EventInfo{Event::kRestartNeeded, kWarning, "restart_needed", "gateway, plan", "file keys",
               "These keys changed in the configuration, and their new values take effect only after a restart."},
     EventInfo{Event::kReplicasReloaded, kInfo, "replicas_reloaded", "gateway", "source replicas",
@@ -51,10 +53,10 @@ constexpr std::array kEvents = {
               "A list of replicas could not be read; the last good one stays in use."},
     EventInfo{Event::kReplicaDuplicate, kWarning, "replica_duplicate", "gateway", "replica url",
               "Two entries have one id or URL; the later one is ignored."},
-    EventInfo{Event::kHostResolved, kInfo, "host_resolved", "gateway, plan", "host addresses",
+    EventInfo{Event::kHostResolved, kInfo, "host_resolved", "gateway, plan, observe", "host addresses",
               "The host name of replicas or gateways has these addresses now. Requests in flight at "
               "other addresses continue."},
-    EventInfo{Event::kHostUnresolved, kWarning, "host_unresolved", "gateway, plan", "host cause",
+    EventInfo{Event::kHostUnresolved, kWarning, "host_unresolved", "gateway, plan, observe", "host cause",
               "The host name of replicas or gateways cannot be resolved; it is looked up again, and known "
               "addresses stay in use. Once for each cause."},
     EventInfo{Event::kReplicaAdded, kInfo, "replica_added", "gateway", "replica url model pool role phase",
@@ -85,9 +87,9 @@ constexpr std::array kEvents = {
     EventInfo{Event::kReplicaLeftOut, kInfo, "replica_left_out", "plan", "replica cause",
               "The gateway lists a replica that the planner does not scale: it serves another model, or has a role "
               "without a pool. Once for each cause; `penstock_replicas_left_out` counts them."},
-    EventInfo{Event::kTelemetryUnavailable, kWarning, "telemetry_unavailable", "gateway, plan", "replica url cause",
-              "Metrics of an engine cannot be read. Once, until they are read again."},
-    EventInfo{Event::kTelemetryAvailable, kInfo, "telemetry_available", "gateway, plan", "replica url",
+    EventInfo{Event::kTelemetryUnavailable, kWarning, "telemetry_unavailable", "gateway, plan, observe",
+              "replica url cause", "Metrics of an engine cannot be read. Once, until they are read again."},
+    EventInfo{Event::kTelemetryAvailable, kInfo, "telemetry_available", "gateway, plan, observe", "replica url",
               "Metrics of an engine are read again."},
     EventInfo{Event::kFpmRejected, kWarning, "fpm_rejected", "plan", "replica endpoint cause",
               "A forward pass metric of an engine cannot be read, or its endpoint not be subscribed to. At most once a "
@@ -147,10 +149,10 @@ constexpr std::array kEvents = {
               "without a "
               "gateway or replicas it decides nothing."},
     EventInfo{Event::kDataKnown, kInfo, "data_known", "plan", "state", "The data that the planner needs is there."},
-    EventInfo{Event::kPrometheusMatched, kInfo, "prometheus_matched", "plan", "query series replicas",
+    EventInfo{Event::kPrometheusMatched, kInfo, "prometheus_matched", "plan, observe", "query series replicas",
               "A query of the Prometheus server matched these series and replicas: the first answer, and each change."},
     EventInfo{
-        Event::kPrometheusFailed, kWarning, "prometheus_failed", "plan", "query error",
+        Event::kPrometheusFailed, kWarning, "prometheus_failed", "plan, observe", "query error",
         "A query of the Prometheus server failed or matched nothing; its figures are unknown. Once for each cause."},
     EventInfo{Event::kDecision, kInfo, "decision", "plan", "policy mode pool current target reason limited_by cause",
               "The planner changed a target, or holds it for another reason than before."},

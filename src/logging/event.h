@@ -29,6 +29,7 @@ enum class Event : std::uint8_t {
   kLimitLoosened,
   kConfigReloadFailed,
   kReloadIgnored,
+  kLogNotReopened,
   kRestartNeeded,
   kReplicasReloaded,
   kReplicasReloadFailed,

@@ -47,14 +47,26 @@ class FileSink final : public spdlog::sinks::base_sink<spdlog::details::null_mut
  public:
   FileSink(int file, const LoggerOptions& options, Counters& counters)
       : file_(file), name_(options.file), on_outage_(options.on_outage), counters_(counters) {}
-  ~FileSink() override { ::close(file_); }
+  ~FileSink() override {
+    replace(-1);
+    ::close(file_);
+  }
   FileSink(const FileSink&) = delete;
   FileSink& operator=(const FileSink&) = delete;
+
+  // Any thread may call it. Later lines go to that file.
+  void replace(int file) {
+    if (const int unused = next_file_.exchange(file); unused >= 0) ::close(unused);
+  }
 
  private:
   static constexpr std::chrono::seconds kRecovery{10};
 
   void sink_it_(const spdlog::details::log_msg& message) override {
+    if (const int next = next_file_.exchange(-1); next >= 0) {
+      ::close(std::exchange(file_, next));
+      is_cut_ = false;
+    }
     spdlog::memory_buf_t formatted;
     formatter_->format(message, formatted);
     std::string line{formatted.data(), formatted.size()};
@@ -88,7 +100,8 @@ class FileSink final : public spdlog::sinks::base_sink<spdlog::details::null_mut
     if (on_outage_) on_outage_(error, begins);
   }
 
-  const int file_;
+  int file_;
+  std::atomic<int> next_file_{-1};
   const std::string name_;
   const std::function<void(const std::string&, bool)> on_outage_;
   Counters& counters_;
@@ -150,6 +163,7 @@ class SignalsBlocked {
 
 struct Logger::State {
   LoggerOptions options;
+  std::shared_ptr<FileSink> file{};  // Null: standard error.
   Counters counters{};
   std::shared_ptr<spdlog::details::thread_pool> pool{};
   std::shared_ptr<spdlog::async_logger> lines{};
@@ -169,7 +183,8 @@ core::Result<std::unique_ptr<Logger>> Logger::open(const LoggerOptions& options)
     } else {
       const int file = open_file(options.file);
       if (file < 0) throw std::system_error{errno, std::generic_category()};
-      inner = std::make_shared<FileSink>(file, options, state.counters);
+      state.file = std::make_shared<FileSink>(file, options, state.counters);
+      inner = state.file;
     }
     inner->set_formatter(formatter_of(options.format));
     const SignalsBlocked blocked;
@@ -185,6 +200,18 @@ core::Result<std::unique_ptr<Logger>> Logger::open(const LoggerOptions& options)
                                    "name a file in a folder that exists and is writable");
   }
   return logger;
+}
+
+core::Result<void> Logger::reopen() {
+  if (state_->file == nullptr) return {};
+  const std::string& name = state_->options.file;
+  const int file = open_file(name);
+  if (file < 0)
+    return core::environment_error(name,
+                                   "cannot be opened again for the log: " + std::generic_category().message(errno),
+                                   "lines go to the former file");
+  state_->file->replace(file);
+  return {};
 }
 
 // The pool's end waits until its thread has written all lines.

@@ -32,6 +32,10 @@ class Logger final : public Log {
   [[nodiscard]] static core::Result<std::unique_ptr<Logger>> open(const LoggerOptions& options);
   ~Logger() override;  // writes the lines that wait
 
+  // Opens the file again by its name, for a rotation that has renamed it; later lines go there. After an error they go
+  // to the former file. Does nothing without a file.
+  [[nodiscard]] core::Result<void> reopen();
+
   // Lines since the start: those that came too fast, and those that the disk did not take.
   [[nodiscard]] std::uint64_t dropped() const;
   [[nodiscard]] std::uint64_t unwritten() const;

@@ -1,9 +1,12 @@
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <limits>
 #include <set>
 #include <sstream>
@@ -197,6 +200,44 @@ TEST(Logger, LinesThatTheDiskDoesNotTakeAreCountedAndReportedOnce) {
     EXPECT_EQ((*log)->dropped(), 0U);
   }
   EXPECT_EQ(reports, std::vector<std::string>{"begins /dev/full: cannot be written: No space left on device"});
+}
+
+TEST(Logger, AFileThatWasRenamedIsOpenedAgain) {
+  const std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / ("penstock-reopen-" + std::to_string(::getpid()));
+  const std::string name = folder / "log", renamed = folder / "log.1";
+  const auto lines_of = [](const std::string& file) {
+    std::ifstream stream{file};
+    return std::count(std::istreambuf_iterator<char>{stream}, {}, '\n');
+  };
+  const auto until_lines = [&](const std::string& file, std::ptrdiff_t lines) {
+    for (int i = 0; i < 2000 && lines_of(file) < lines; ++i) std::this_thread::sleep_for(5ms);
+    return lines_of(file);
+  };
+  {
+    LoggerOptions options;
+    options.file = name;
+    auto log = Logger::open(options);
+    ASSERT_TRUE(log);
+    (*log)->write(Event::kDrain, {{"cause", "SIGTERM"}});
+    EXPECT_EQ(until_lines(name, 1), 1);
+    std::filesystem::rename(name, renamed);
+    (*log)->write(Event::kDrain, {{"cause", "SIGTERM"}});
+    EXPECT_EQ(until_lines(renamed, 2), 2);
+    EXPECT_TRUE((*log)->reopen());
+    EXPECT_TRUE((*log)->reopen()) << "before a line was written";
+    (*log)->write(Event::kDrain, {{"cause", "SIGTERM"}});
+    EXPECT_EQ(until_lines(name, 1), 1);
+    EXPECT_EQ(lines_of(renamed), 2);
+    std::filesystem::rename(name, renamed);
+    std::filesystem::create_directory(name);
+    const auto failed = (*log)->reopen();
+    ASSERT_FALSE(failed);
+    EXPECT_EQ(failed.error().where, name);
+    (*log)->write(Event::kDrain, {{"cause", "SIGTERM"}});
+    EXPECT_EQ(until_lines(renamed, 2), 2) << "the former file";
+  }
+  std::filesystem::remove_all(folder);
 }
 
 TEST(Logger, AFileThatCannotBeOpenedIsAnError) {

@@ -112,9 +112,9 @@ class GrpcConnection::Call final : public GrpcCall {
     while (!finished_ && in_.size() - used >= kPrefixBytes) {
       const std::string_view rest = std::string_view{in_}.substr(used);
       const std::uint32_t length = read_length(rest);
-      if (rest[0] != 0) return finish(GrpcStatus::kUnimplemented, "messages must not be compressed");
+      if (rest[0] != 0) return finish_gone(GrpcStatus::kUnimplemented, "messages must not be compressed");
       if (length > connection_.shared_.limits.message_bytes)
-        return finish(
+        return finish_gone(
             GrpcStatus::kResourceExhausted,
             "the message is larger than " + std::to_string(connection_.shared_.limits.message_bytes) + " bytes");
       if (rest.size() < kPrefixBytes + length) break;

@@ -286,6 +286,17 @@ TEST(GrpcServer, AStreamEndsForItsHandlerWhenTheClientCancelsOrLeaves) {
   EXPECT_EQ(serving.service.gone, 2);
 }
 
+TEST(GrpcServer, AStreamEndsForItsHandlerWhenAFurtherMessageIsRefused) {
+  Serving serving{{.message_bytes = 100}};
+  Client client{serving.address};
+  for (const std::string& further : {framed("", 1), framed(std::string(101, 'x')), framed("x").substr(0, 3)}) {
+    const std::int32_t stream = client.call("/t.T/Stream", framed("") + further);
+    EXPECT_NE(client.wait(stream).fields["grpc-status"], "0");
+    serving.run([&] { EXPECT_TRUE(serving.service.open.empty()); });
+  }
+  EXPECT_EQ(serving.service.gone, 3);
+}
+
 TEST(GrpcServer, AStreamIsWrittenLaterAndEndsWithItsStatus) {
   Serving serving;
   Client client{serving.address};

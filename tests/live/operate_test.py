@@ -338,6 +338,15 @@ class OperateTest(unittest.TestCase):
         self.assertEqual(ask(gateway.admin, "GET", "/metrics", **bearer("first-token"))[0], 401)
         self.assertNotIn("first-token", gateway.log() + planner.log())
 
+    def test_a_renamed_access_log_is_opened_again_at_sighup(self):
+        path, renamed = self.path("access.log"), self.path("access.log.1")
+        gateway = Gateway(self, "--access-log", path, Engine(self, *FAST).url).ready()
+        until("a line", lambda: complete(gateway.port)[0] == 200 and os.path.getsize(path) > 0)
+        os.rename(path, renamed)
+        gateway.signal(signal.SIGHUP)
+        until("the new file", lambda: os.path.exists(path))
+        until("a line", lambda: complete(gateway.port)[0] == 200 and os.path.getsize(path) > 0)
+
     def test_without_authentication_no_prompt_is_shown_and_exposure_is_a_warning(self):
         engine = Engine(self, *FAST)
         gateway = Gateway(self, engine.url).ready()
