@@ -41,6 +41,14 @@ std::optional<api::ApiError> fault_of(const api::InferenceRequest& request, std:
   return std::nullopt;
 }
 
+// A request does not wait where nothing runs that could delay it, however short the queue may be.
+bool is_queue_full(const engine::EngineState& state, const SleepMode& sleep_mode, const ServerOptions& options) {
+  const std::size_t waiting = state.waiting + sleep_mode.held();
+  const bool would_wait =
+      waiting > 0 || !sleep_mode.is_awake() || state.running >= options.session.engine.max_sequences;
+  return would_wait && waiting >= options.max_queue;
+}
+
 AnswerShape shape_of(const net::Exchange& exchange, const api::InferenceRequest& request, const ServerOptions& options,
                      std::uint64_t key) {
   AnswerShape shape;
@@ -108,7 +116,7 @@ void EngineServer::answer_completion(net::Exchange& exchange, api::Endpoint endp
     if (!read) return refuse(exchange, {400, "invalid_request_error", {}, read.error().message(), read.error().where});
     transfer = *std::move(read);
   }
-  if (engine_.state().waiting + sleep_mode_.held() >= options_.max_queue)
+  if (is_queue_full(engine_.state(), sleep_mode_, options_))
     return refuse_for_now(
         exchange,
         {429, "rate_limit_error", "queue_full", fmt::format("{} requests are waiting already", options_.max_queue), {}},

@@ -2,11 +2,13 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
 
 #include "api/json_text.h"
+#include "engine/engine.h"
 #include "engine_server/engine_server.h"
 #include "engine_server/pull.h"
 #include "telemetry/engine_exposition.h"
@@ -27,6 +29,12 @@ bool equal_secret(std::string_view given, std::string_view secret) {
     difference |= static_cast<unsigned char>(byte) ^ static_cast<unsigned char>(secret[i]);
   }
   return difference == 0;
+}
+
+// An engine holds no longer sequence than its KV cache, whatever its limit is.
+std::uint32_t longest_context(const SessionOptions& options) {
+  return static_cast<std::uint32_t>(
+      std::min<std::uint64_t>(options.context_tokens, engine::context_tokens(options.engine)));
 }
 
 api::ApiError unknown_path(std::string_view path) {
@@ -95,7 +103,7 @@ void EngineServer::answer_document(net::Exchange& exchange) {
     return respond_text(exchange, "application/json", fmt::format(R"({{"version":{}}})", quoted(options_.version)));
   if (path == "/v1/models")
     return respond_text(exchange, "application/json",
-                        api::models_body(options_.model_name, created_, options_.session.context_tokens));
+                        api::models_body(options_.model_name, created_, longest_context(options_.session)));
   if (path.starts_with(kKvPath)) return answer_kv(exchange);
   respond_text(exchange, "application/json", info_body(options_, info()));
 }

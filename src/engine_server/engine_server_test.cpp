@@ -74,6 +74,18 @@ TEST(EngineServer, APromptThatWasSeenIsFoundInTheCache) {
   EXPECT_EQ(second["usage"]["prompt_tokens_details"]["cached_tokens"], 112);  // Cached of 127 tokens, in blocks of 16.
 }
 
+TEST(EngineServer, ListsTheLongestContextThatItsCacheHolds) {
+  ServerOptions options = quick_options();
+  options.session.engine.kv_blocks = 100;
+  RunningServer server{options};
+  const std::uint64_t longest = json::parse(get(server.port, "/v1/models").body)["data"][0]["max_model_len"];
+  EXPECT_EQ(longest, 1601U);
+  const std::string prompt(4 * 1000, 'x');
+  const std::string body = R"({"model":"penstock-sim","ignore_eos":true,"prompt":")" + prompt + R"(","max_tokens":)";
+  EXPECT_EQ(post(server.port, "/v1/completions", body + std::to_string(longest - 1000) + "}").status, 200);
+  EXPECT_EQ(post(server.port, "/v1/completions", body + std::to_string(longest - 999) + "}").status, 400);
+}
+
 TEST(EngineServer, UnsupportedRequestsGetAnOpenAiError) {
   ServerOptions options = quick_options();
   options.session.context_tokens = 100;
@@ -200,6 +212,16 @@ TEST(EngineServer, AFullQueueIsReported) {
   const Answer answer = post(server.port, kChat, chat_body("three", 5));
   EXPECT_EQ(answer.status, 429);
   EXPECT_NE(answer.head.find("Retry-After: "), std::string::npos);
+}
+
+TEST(EngineServer, WithoutAQueueAFreeEngineServesAndABusyOneRefuses) {
+  ServerOptions options = slow_options(1h);
+  options.max_queue = 0;
+  RunningServer server{options};
+  Connection running{server.port};
+  running.send("POST", kChat, chat_body("one", 5, R"("stream":true)"));
+  server.wait_for([&] { return server.state().running == 1; });
+  EXPECT_EQ(post(server.port, kChat, chat_body("two", 5)).status, 429);
 }
 
 TEST(EngineServer, AClientThatLeavesFreesItsSlotForTheNext) {

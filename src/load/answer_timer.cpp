@@ -11,17 +11,6 @@ namespace {
 
 constexpr bool is_good(int status) { return status >= 200 && status < 300; }
 
-// A quote within generated text is escaped, so generated text never matches these markers.
-bool has_finish_reason(std::string_view bytes) {
-  return bytes.find(R"("finish_reason":")") != std::string_view::npos ||
-         bytes.find(R"("finish_reason": ")") != std::string_view::npos;
-}
-bool has_error_event(std::string_view bytes) {
-  return bytes.find(R"(data: {"error":)") != std::string_view::npos ||
-         bytes.find(R"(data:{"error":)") != std::string_view::npos;
-}
-bool names_choices(std::string_view bytes) { return bytes.find(R"("choices")") != std::string_view::npos; }
-
 }  // namespace
 
 std::string_view name_of(Outcome outcome) {
@@ -52,7 +41,6 @@ void AnswerTimer::take_head(int status, bool has_retry_after, core::Duration now
 }
 
 AnswerTimer::Tokens AnswerTimer::take_body(std::string_view payload, core::Duration now) {
-  look_for_end(payload);
   Tokens tokens;
   tokens.count = watch_.take(payload);
   if (tokens.count == 0) return tokens;
@@ -64,31 +52,6 @@ AnswerTimer::Tokens AnswerTimer::take_body(std::string_view payload, core::Durat
   }
   record_.last_token = now;
   return tokens;
-}
-
-void AnswerTimer::look_for_end(std::string_view payload) {
-  const auto look = [this](std::string_view bytes) {
-    if (stream_) {
-      has_finish_ = has_finish_ || has_finish_reason(bytes);
-      has_error_ = has_error_ || has_error_event(bytes);
-    } else {
-      has_choices_ = has_choices_ || names_choices(bytes);
-    }
-  };
-  std::array<char, 2 * kTailBytes> seam;
-  const std::size_t head_size = std::min(payload.size(), kTailBytes);
-  std::copy_n(tail_.begin(), tail_size_, seam.begin());
-  std::copy_n(payload.begin(), head_size, seam.begin() + tail_size_);
-  const std::size_t seam_size = tail_size_ + head_size;
-  look({seam.data(), seam_size});
-  if (payload.size() >= kTailBytes) {
-    look(payload);
-    std::copy_n(payload.end() - kTailBytes, kTailBytes, tail_.begin());
-    tail_size_ = kTailBytes;
-    return;
-  }
-  tail_size_ = static_cast<std::uint8_t>(std::min(seam_size, kTailBytes));
-  std::copy_n(seam.data() + seam_size - tail_size_, tail_size_, tail_.begin());
 }
 
 void AnswerTimer::close(Outcome outcome, std::string reason, core::Duration now) {
@@ -109,11 +72,14 @@ void AnswerTimer::end(core::Duration now) {
     const bool refused = status_ == 429 || (status_ == 503 && has_retry_after_);
     return close(refused ? Outcome::kRefused : Outcome::kFailed, fmt::format("status {}", status_), now);
   }
-  if (has_error_) return close(Outcome::kFailed, "error within the stream", now);
-  if (stream_ && !watch_.done() && !has_finish_)
-    return close(Outcome::kTruncated, "stream without [DONE] or finish_reason", now);
-  const bool has_answer = stream_ ? watch_.text_events() > 0 : has_choices_;
-  if (!has_answer && !watch_.usage()) return close(Outcome::kFailed, "answer without text or usage", now);
+  if (stream_) watch_.take("\n");  // The last line may lack its end.
+  if (watch_.error_status() != 0)
+    return close(Outcome::kFailed, stream_ ? "error within the stream" : "error within the answer", now);
+  if (stream_ && !watch_.whole()) return close(Outcome::kTruncated, "stream without [DONE] or finish_reason", now);
+  if (watch_.malformed() && !stream_) return close(Outcome::kFailed, "answer is not JSON", now);
+  if (!watch_.whole()) return close(Outcome::kTruncated, "answer is not a whole JSON document", now);
+  const bool has_text = stream_ ? watch_.text_events() > 0 : watch_.text_bytes() > 0;
+  if (!has_text && !watch_.usage()) return close(Outcome::kFailed, "answer without text or usage", now);
   close(Outcome::kOk, {}, now);
 }
 

@@ -1,7 +1,6 @@
 // Times one response: when its parts arrived, how many tokens it had, and how it ended.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -65,16 +64,11 @@ class AnswerTimer {
   [[nodiscard]] const RequestRecord& record() const { return record_; }
 
  private:
-  void look_for_end(std::string_view payload);
   void close(Outcome outcome, std::string reason, core::Duration now);
 
-  static constexpr std::size_t kTailBytes = 32;  // Longer than each marker that is searched for.
-
   bool stream_;
-  bool has_finish_ = false, has_error_ = false, has_choices_ = false, has_retry_after_ = false;
+  bool has_retry_after_ = false;
   int status_ = 0;
-  std::uint8_t tail_size_ = 0;
-  std::array<char, kTailBytes> tail_{};  // The last bytes of the input, for markers that span two pieces.
   api::AnswerWatch watch_;
   RequestRecord record_;
 };

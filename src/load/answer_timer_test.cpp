@@ -87,6 +87,30 @@ TEST(AnswerTimer, CallsAStreamWithoutAnEndTruncated) {
   EXPECT_EQ(whole.record().outcome, Outcome::kOk) << "the response was complete before the connection closed";
 }
 
+TEST(AnswerTimer, TakesNoEmptyFinishReasonForAnEnd) {
+  AnswerTimer timer = begun();
+  timer.take_body("data: {\"choices\":[{\"delta\":{\"content\":\"a\"},\"finish_reason\":\"\"}]}\n\n", 1500ms);
+  timer.end(2s);
+  EXPECT_EQ(timer.record().outcome, Outcome::kTruncated) << "some servers send it with each token";
+}
+
+TEST(AnswerTimer, TakesALastLineWithoutItsEnd) {
+  AnswerTimer timer = begun();
+  timer.take_body(text_event() + "data: [DONE]", 1500ms);
+  timer.end(2s);
+  EXPECT_EQ(timer.record().outcome, Outcome::kOk) << timer.record().reason;
+}
+
+TEST(AnswerTimer, CallsHalfADocumentTruncated) {
+  const std::string whole = R"({"choices":[{"message":{"content":"a b"}}],"usage":{"completion_tokens":2}})";
+  for (const std::size_t size : {std::size_t{35}, whole.size() - 1}) {
+    AnswerTimer timer = begun(false);
+    timer.take_body(whole.substr(0, size), 1300ms);
+    timer.end(1300ms);
+    EXPECT_EQ(timer.record().outcome, Outcome::kTruncated) << size;
+  }
+}
+
 TEST(AnswerTimer, DistinguishesRefusalsFromFailures) {
   const auto outcome = [](int status, bool retry_after) {
     AnswerTimer timer = begun(true, status, retry_after);
@@ -101,11 +125,19 @@ TEST(AnswerTimer, DistinguishesRefusalsFromFailures) {
   EXPECT_EQ(outcome(302, false), Outcome::kFailed);
 }
 
-TEST(AnswerTimer, CallsAnErrorWithinAStreamAFailureAlthoughItIsDone) {
-  AnswerTimer timer = begun();
-  timer.take_body(text_event() + "data: {\"error\": {\"message\":\"lost\"}}\n\n" + kDone, 1500ms);
-  timer.end(1500ms);
-  EXPECT_EQ(timer.record().outcome, Outcome::kFailed);
+TEST(AnswerTimer, CallsAnErrorWithinAnAnswerAFailureAlthoughItIsDone) {
+  for (const char* error : {R"({"error": {"message":"lost"}})", R"({ "error" : {"message":"lost"}})",
+                            R"({"id":"x","choices":[{"finish_reason":"error"}],"error":{"code":502}})"}) {
+    AnswerTimer timer = begun();
+    timer.take_body(text_event() + "data: " + error + "\n\n" + kDone, 1500ms);
+    timer.end(1500ms);
+    EXPECT_EQ(timer.record().outcome, Outcome::kFailed) << error;
+    EXPECT_EQ(timer.record().reason, "error within the stream");
+    AnswerTimer whole = begun(false);
+    whole.take_body(error, 1300ms);
+    whole.end(1300ms);
+    EXPECT_EQ(whole.record().reason, "error within the answer");
+  }
 }
 
 TEST(AnswerTimer, TakesOnlyAnAnswerForAnAnswer) {

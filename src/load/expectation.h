@@ -18,9 +18,9 @@ struct Expectation {
   double bound = 0.0;  // Milliseconds, requests, share of ended requests, or per second.
 };
 
-// Names: ttft, itl, gap, max_gap, latency or first_byte with _p50, _p99.9, _mean or _max (upper limit); errors, failed,
-// truncated, timed_out, refused or cancelled (upper limit as count or share: "1%"); rate and tokens (successful
-// requests and tokens per second, lower limit). Errors name the word and have no location.
+// Names: ttft, itl (or tpot, the same), gap, max_gap, latency or first_byte with _p50, _p99.9, _mean or _max (upper
+// limit); errors, failed, truncated, timed_out, refused or cancelled (upper limit as count or share: "1%"); rate and
+// tokens (successful requests and tokens per second, lower limit). Errors name the word and have no location.
 [[nodiscard]] core::Result<std::vector<Expectation>> parse_expectations(std::string_view text);
 
 struct Verdict {

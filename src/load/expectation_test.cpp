@@ -37,6 +37,7 @@ TEST(Expectations, AreMetUpToTheirLimit) {
   const Tally tally = sample();
   EXPECT_EQ(verdict_on("ttft_p50=510ms,ttft_p50=400ms,ttft_max=1s,ttft_max=999ms", tally), "+-+-");
   EXPECT_EQ(verdict_on("itl_p95=21ms,itl_p95=19ms,itl_mean=21ms,max_gap_p99.9=41ms", tally), "+-++");
+  EXPECT_EQ(verdict_on("tpot_p95=21ms,tpot_p95=19ms,tpot_mean=21ms", tally), "+-+") << "the same as itl";
   EXPECT_EQ(verdict_on("errors=1,errors=0,failed=1,truncated=0,refused=0,cancelled=0", tally), "+-++++");
   EXPECT_EQ(verdict_on("errors=10%,errors=9%", tally), "+-");
   EXPECT_EQ(verdict_on("rate=4.9,rate=5.1,tokens=54,tokens=56", tally), "+-+-");

@@ -62,4 +62,9 @@ std::uint32_t LengthMix::draw(core::RandomStream& random) const {
   return std::clamp(tokens, part->low, part->high);
 }
 
+std::uint32_t LengthMix::longest() const {
+  return std::max_element(parts_.begin(), parts_.end(), [](const Part& a, const Part& b) { return a.high < b.high; })
+      ->high;
+}
+
 }  // namespace penstock::load

@@ -21,6 +21,7 @@ class LengthMix {
   [[nodiscard]] static core::Result<LengthMix> parse(std::string_view text);
 
   [[nodiscard]] std::uint32_t draw(core::RandomStream& random) const;  // Always uses two draws.
+  [[nodiscard]] std::uint32_t longest() const;
 
  private:
   struct Part {

@@ -44,6 +44,11 @@ TEST(LengthMix, OfWeightsKeepsItsShares) {
   EXPECT_NEAR(large, 1'000, 150);
 }
 
+TEST(LengthMix, KnowsItsLongest) {
+  EXPECT_EQ(LengthMix{1000}.longest(), 1000U);
+  EXPECT_EQ(LengthMix::parse("16000..17000:5%,500:95%")->longest(), 17'000U);
+}
+
 TEST(LengthMix, SaysWhatIsWrong) {
   for (const auto& [text, says] : {std::pair{"", ""},
                                    {"0", ""},

@@ -214,6 +214,15 @@ core::Result<void> check_profile(const LoadOptions& options) {
   return {};
 }
 
+// A longer prefix would make all prompts of one prefix equal.
+core::Result<void> check_prefix(const load::MixOptions& mix) {
+  if (mix.prefix_tokens < mix.input.longest()) return {};
+  return tl::make_unexpected(wrong("--shared-prefix-tokens",
+                                   fmt::format("must be below the longest prompt of --input-tokens ({}), is {}",
+                                               mix.input.longest(), mix.prefix_tokens),
+                                   "a prompt begins with the prefix and goes on with a text of its own"));
+}
+
 core::Result<void> set_senders(LoadOptions& options, const options::Arguments& given) {
   auto key = api_key_of(options.endpoint, given);
   if (!key) return tl::make_unexpected(key.error());
@@ -257,6 +266,7 @@ core::Result<void> use_trace(const options::Arguments& given, load::RequestMix m
   const auto& requests = setup.workload->requests;
   options.tenants = match_tenants(setup.workload->tenants, from.generator.dialect.senders);
   options.own_classes = !given.has("--class");
+  options.own_streaming = !given.has("--no-stream");
   options.requests_max = from.requests_max;
   if (given.has("--duration")) options.duration = from.duration;
   from.generator.dialect.send_class |= std::any_of(requests.begin(), requests.end(), [](const auto& request) {
@@ -306,11 +316,14 @@ core::Result<void> check_ways(const options::Arguments& parsed) {
     return tl::make_unexpected(
         wrong({}, "there is no traffic to make",
               "give --rate, --trace, --profile or --concurrency; `penstock load --help` has examples"));
-  constexpr std::array<std::pair<const char*, std::string_view>, 15> kBelongs = {
+  constexpr std::array<std::pair<const char*, std::string_view>, 20> kBelongs = {
       {{"--speed", "--trace"},
        {"--rate-scale", "--trace"},
        {"--rate-scale-spread", "--trace"},
        {"--format", "--trace"},
+       {"--columns", "--trace"},
+       {"--trace-model", "--trace"},
+       {"--time-format", "--trace"},
        {"--period", "--profile"},
        {"--peak", "--profile"},
        {"--trough", "--profile"},
@@ -321,10 +334,26 @@ core::Result<void> check_ways(const options::Arguments& parsed) {
        {"--input-tokens", "--rate --profile --concurrency"},
        {"--output-tokens", "--rate --profile --concurrency"},
        {"--shared-prefix-tokens", "--rate --profile --concurrency"},
+       {"--prefixes", "--rate --profile --concurrency"},
+       {"--prefix-share", "--rate --profile --concurrency"},
        {"--max-in-flight", "--rate --profile --trace"}}};
   for (const auto& [flag, ways] : kBelongs)
     if (parsed.has(flag) && ways.find(given) == std::string_view::npos)
       return tl::make_unexpected(wrong(flag, "has no effect with " + given));
+  return {};
+}
+
+// Rejects flags that change nothing beside others, or without them.
+core::Result<void> check_companions(const options::Arguments& parsed) {
+  for (const auto& [flag, other] : {std::pair{"--completions", "--chat"}, {"--api-key", "--tenant"}})
+    if (parsed.has(flag) && parsed.has(other))
+      return tl::make_unexpected(wrong(flag, fmt::format("does not go together with {}", other)));
+  for (const auto& [flag, other] : {std::pair{"--burst-every", "--burst-factor"},
+                                    {"--burst-length", "--burst-factor"},
+                                    {"--prefixes", "--shared-prefix-tokens"},
+                                    {"--prefix-share", "--shared-prefix-tokens"}})
+    if (parsed.has(flag) && !parsed.has(other))
+      return tl::make_unexpected(wrong(flag, fmt::format("has no effect without {}", other)));
   return {};
 }
 
@@ -352,8 +381,8 @@ options::Usage load_usage(const options::Table& table) {
       "Examples:\n"
       "  penstock load http://127.0.0.1:8000 --rate 5 --input-tokens 100..8000 --expect "
       "ttft_p95=2s,itl_p95=50ms,errors=0\n"
-      "  penstock load https://api.example.com --concurrency 32 --requests 1000 --shared-prefix-tokens 2000 --prefixes "
-      "8\n"
+      "  penstock load https://api.example.com --concurrency 32 --input-tokens 3000 --shared-prefix-tokens 2000 "
+      "--prefixes 8\n"
       "  penstock load http://127.0.0.1:8000 --trace conversation.jsonl --speed 4 --html load.html\n"
       "  penstock load http://127.0.0.1:8000 --profile diurnal --period 10m --peak 20 --trough 2 --burst-factor 3\n";
   return usage;
@@ -361,6 +390,7 @@ options::Usage load_usage(const options::Table& table) {
 
 core::Result<LoadSetup> make_load_setup(LoadOptions from, const std::string& url, const options::Arguments& given) {
   if (const auto checked = check_ways(given); !checked) return tl::make_unexpected(checked.error());
+  if (const auto checked = check_companions(given); !checked) return tl::make_unexpected(checked.error());
   LoadSetup setup;
   setup.options = std::move(from);
   LoadOptions& options = setup.options;
@@ -368,6 +398,7 @@ core::Result<LoadSetup> make_load_setup(LoadOptions from, const std::string& url
   if (!parsed) return tl::make_unexpected(parsed.error());
   setup.url = *std::move(parsed);
   if (auto checked = check_profile(options); !checked) return tl::make_unexpected(checked.error());
+  if (auto checked = check_prefix(options.mix); !checked) return tl::make_unexpected(checked.error());
   if (given.has("--profile") && !given.has("--duration")) options.duration = options.period;
   if (const auto set = set_senders(options, given); !set) return tl::make_unexpected(set.error());
 

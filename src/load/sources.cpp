@@ -59,6 +59,7 @@ RequestSource trace_source(const workload::Workload& workload, RequestMix mix, T
     planned.shape.block_tokens = workload.block_tokens;
     if (request.tenant < options.tenants.size()) planned.shape.tenant = options.tenants[request.tenant];
     if (options.own_classes) planned.shape.traffic_class = request.traffic_class;
+    if (options.own_streaming) planned.shape.stream = request.streamed;
     return planned;
   };
 }

@@ -20,6 +20,7 @@ struct TraceOptions {
   // Maps each tenant of the workload to an index of the generator's tenants.
   std::vector<std::uint32_t> tenants{};
   bool own_classes = true;                          // Uses the classes of the trace instead of those of the mix.
+  bool own_streaming = true;                        // Streams what the trace streamed, instead of the share of the mix.
   core::Duration duration = core::Duration::max();  // Requests that start later are skipped.
   std::uint64_t requests_max = 0;
 };

@@ -5,6 +5,8 @@
 #include <map>
 #include <set>
 
+#include "load/setup.h"
+
 namespace penstock::load {
 namespace {
 
@@ -47,6 +49,19 @@ TEST(TraceSource, KeepsLengthsAndSharesOnlyFullBlocksOfThePrompt) {
   EXPECT_EQ(second->shape.traffic_class, TrafficClass::kBatch);
   EXPECT_FALSE(source());
   EXPECT_FALSE(source()) << "and stays so";
+}
+
+TEST(TraceSource, StreamsWhatTheTraceStreamedUnlessTheMixDecides) {
+  auto trace = small_trace();
+  trace.requests.front().streamed = false;
+  MixOptions whole;
+  whole.whole_share = 1.0;
+  auto source = trace_source(trace, RequestMix{whole, 1}, {.tenants = {0, 1}});
+  EXPECT_FALSE(source()->shape.stream);
+  EXPECT_TRUE(source()->shape.stream);
+  auto mixed = trace_source(trace, RequestMix{whole, 1}, {.tenants = {0, 1}, .own_streaming = false});
+  EXPECT_FALSE(mixed()->shape.stream);
+  EXPECT_FALSE(mixed()->shape.stream);
 }
 
 TEST(TraceSource, EndsAtTheDurationAndTheNumberOfRequests) {
@@ -98,6 +113,35 @@ TEST(RequestMix, DrawsLengthsThatAnotherShareDoesNotChange) {
   options.prefix_tokens = 64;
   RequestMix changed{options, 9};
   for (int i = 0; i < 50; ++i) EXPECT_EQ(plain.next().input_tokens, changed.next().input_tokens);
+}
+
+TEST(LoadSetup, RefusesAPrefixThatLeavesNoTextOfAPrompt) {
+  LoadOptions made;
+  made.mix.prefix_tokens = 1000;
+  const options::Arguments given{false, {}, {{"--concurrency", "1"}}};
+  const auto refused = make_load_setup(made, "http://127.0.0.1:1", given);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().where, "--shared-prefix-tokens");
+  made.mix.input = *LengthMix::parse("500..1001");
+  EXPECT_TRUE(make_load_setup(made, "http://127.0.0.1:1", given));
+}
+
+TEST(LoadSetup, RefusesFlagsThatChangeNothing) {
+  const auto refusal = [](std::vector<options::FlagValue> flags) {
+    const auto made = make_load_setup({}, "http://127.0.0.1:1", {false, {}, std::move(flags)});
+    return made ? std::string{} : made.error().message();
+  };
+  EXPECT_EQ(refusal({{"--concurrency", "1"}, {"--prefixes", "8"}}),
+            "--prefixes: has no effect without --shared-prefix-tokens");
+  EXPECT_EQ(refusal({{"--profile", "diurnal"}, {"--burst-every", "1m"}}),
+            "--burst-every: has no effect without --burst-factor");
+  EXPECT_EQ(refusal({{"--concurrency", "1"}, {"--trace-model", "x"}}),
+            "--trace-model: has no effect with --concurrency");
+  EXPECT_EQ(refusal({{"--concurrency", "1"}, {"--chat", "true"}, {"--completions", "true"}}),
+            "--completions: does not go together with --chat");
+  EXPECT_EQ(refusal({{"--concurrency", "1"}, {"--api-key", "k"}, {"--tenant", "a=k2"}}),
+            "--api-key: does not go together with --tenant");
+  EXPECT_EQ(refusal({{"--concurrency", "1"}, {"--tenant", "a=k2"}}), "");
 }
 
 TEST(MixedSource, GivesRisingTimesAndAsManyAsWanted) {

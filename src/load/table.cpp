@@ -63,7 +63,7 @@ void add_generator(std::string& out, const RunSummary& run, const Tally& tally) 
     out += fmt::format(", sends late by p99 {}", format_milliseconds(tally.lateness_ms().quantile(0.99)));
   out += "\n";
   if (tally.held_by_limit() > 0)
-    out += fmt::format("{} requests waited because of the limit of {} in flight was reached\n",
+    out += fmt::format("{} requests waited because the limit of {} in flight was reached\n",
                        format_count(tally.held_by_limit()), format_count(run.max_in_flight));
   if (is_bottleneck(run, tally)) out += "the generator may be the bottleneck: latencies include its own delays\n";
 }

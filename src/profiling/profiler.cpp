@@ -25,6 +25,14 @@ double mean(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
+// An endpoint that reports no usage has prompts of about the planned length.
+std::vector<TimedAnswer> with_prompt_tokens(std::span<const TimedAnswer> answers, std::uint32_t planned) {
+  std::vector<TimedAnswer> counted{answers.begin(), answers.end()};
+  for (TimedAnswer& answer : counted)
+    if (answer.prompt_tokens == 0) answer.prompt_tokens = planned;
+  return counted;
+}
+
 core::Result<void> check_cached(const TimedAnswer& answer, const std::string& what) {
   if (answer.cached_tokens <= kCachedShareMost * answer.prompt_tokens) return {};
   return core::invalid_input(what,
@@ -155,7 +163,7 @@ core::Result<void> Profiler::take_steps(Entry& entry, const Burst& burst, std::s
   for (const TimedAnswer& answer : answers)
     if (auto checked = check_cached(answer, to_string(burst.point)); !checked) return checked;
   const std::uint32_t at_once = sequences_at_once(answers);
-  const auto sample = decode_sample(answers);
+  const auto sample = decode_sample(with_prompt_tokens(answers, burst.point.tokens));
   if (!sample || sample->steps < kWindowStepsLeast) return take_short_window(entry, burst, at_once);
   if (sample->steps * sample->step_ms < kWindowMsLeast && burst.output_tokens < kWindowStepsMost &&
       burst.output_tokens < output_max(burst.point)) {

@@ -63,6 +63,22 @@ TEST(Profiler, MeasuredStepTimesAreThoseOfTheEndpoint) {
   }
 }
 
+TEST(Profiler, WithoutUsagePromptsHaveThePlannedLength) {
+  const auto truth = model_of("linear:8,0.3,0.02,0.002");
+  SimulatedEndpoint endpoint{*truth};
+  Profiler profiler{small_grid()};
+  while (const auto burst = profiler.next()) {
+    std::vector<TimedAnswer> answers = endpoint.run(*burst);
+    for (TimedAnswer& answer : answers) answer.prompt_tokens = answer.output_tokens = answer.cached_tokens = 0;
+    ASSERT_TRUE(profiler.take(*burst, answers));
+  }
+  const auto model = profiler.model();
+  ASSERT_TRUE(model.has_value()) << model.error().message();
+  EXPECT_NEAR(model->longest_context(), 2048.0, 100.0);
+  for (const double context : {300.0, 900.0})
+    EXPECT_NEAR(model->decode_ms(8, context) / decode_ms(*truth, 8, context), 1.0, 0.1) << context;
+}
+
 // A server of a small model delivers the tokens of several steps together.
 TEST(Profiler, WindowsAreLongAgainstTokensThatArriveTogether) {
   const auto truth = model_of("linear:1,0.1,0.02,0");

@@ -234,6 +234,7 @@ class BadInput(LoadTest):
                             ((url, "--rate", 0), "--rate"),
                             ((url, "--rate", 1, "--speed", 2), "--speed: has no effect with --rate"),
                             ((url, "--rate", 1, "--input-tokens", "500:70%"), "--input-tokens: shares add up to 70.0%"),
+                            ((url, "--rate", 1, "--shared-prefix-tokens", 1000), "longest prompt of --input-tokens (1000)"),
                             ((url, "--rate", 1, "--expect", "tft_p95=2s"), "did you mean ttft_p95?"),
                             ((url, "--rate", 1, "--expect", "ttft_p95"), "--expect"),
                             ((url, "--rate", 1, "--tenant", "acme"), "--tenant: must be NAME=KEY"),
