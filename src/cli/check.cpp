@@ -6,6 +6,7 @@
 
 #include "allocation/options.h"
 #include "cli/arguments.h"
+#include "cli/check_planner.h"
 #include "cli/commands.h"
 #include "cli/console.h"
 #include "cli/file_kind.h"
@@ -120,15 +121,12 @@ void check_planner(const configuration::Configuration& made, options::Reading& r
   part.planner.warm_trace = made.planner.warm_trace;
   if (const auto options = replay::make_planner_options(part); !options)
     reading.report("planner.warm_trace", options.error().message());
+  check_planner_sources(made, reading);
 }
 
-// Reads API keys from files and from the environment, as the gateway does at its start.
-void check_gateway(const configuration::GatewaySetup& setup, const std::string& file, options::Reading& reading) {
-  for (const auto& [key, address] :
-       {std::pair{"gateway.listen", setup.listen}, {"gateway.admin_listen", setup.admin_listen}})
-    if (const auto parsed = parse_listen(address, key); !parsed) reading.report(key, parsed.error());
-  for (const std::string& peer : setup.options.peers.urls)
-    if (const auto url = net::parse_url(peer); !url) reading.report("gateway.peers", url.error().message());
+// Reads keys, tokens and certificates from files and from the environment, as the gateway does at its start.
+void check_gateway(const configuration::GatewaySetup& setup, options::Reading& reading) {
+  check_addresses(setup, reading);
   for (std::size_t i = 0; i < setup.discovery.replicas.size(); ++i) {
     const std::string path = fmt::format("gateway.replicas[{}].url", i);
     const auto url = net::parse_url(setup.discovery.replicas[i].url);
@@ -139,10 +137,7 @@ void check_gateway(const configuration::GatewaySetup& setup, const std::string& 
     reading.report(credentials.error().where, credentials.error().what, credentials.error().hint);
   if (const auto pods = gateway::check_pod_options(setup.discovery.pods); !pods)
     reading.report(pods.error().where, pods.error().what, pods.error().hint);
-  if (!reading.is_valid("gateway") || !reading.is_valid("tenants")) return;
-  const auto options = make_gateway_options(setup);
-  if (!options) return reading.report(file, options.error().message());
-  check_api_keys(*options, reading);
+  static_cast<void>(make_gateway_options(setup, reading));
 }
 
 // Calls `check` with the only configuration, or with that of each deployment.
@@ -189,7 +184,7 @@ int check(const Arguments& arguments) {
   }
   auto reading = configuration::load_as_far_as_read(made, table, source);
   check_each(made, reading, check_planner);
-  check_gateway(made.gateway, source.file, reading);
+  check_gateway(made.gateway, reading);
   print_problems(reading.problems());
   if (!reading.is_read({}))
     print_error_text(report::printable(source.file) + ": values that cannot be read were not compared with others\n");

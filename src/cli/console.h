@@ -29,6 +29,9 @@ int report_input_error(core::Error error);
 // Columns of the terminal that standard output is; empty for files and pipes.
 [[nodiscard]] std::optional<std::size_t> terminal_width();
 
+// Takes the place of each standard descriptor that the caller has closed: the next file or connection would get its
+// number, and output would be written into it. Before anything is opened.
+void hold_standard_descriptors();
 // After this call SIGINT and SIGTERM end the program at once with exit code 128 + the signal's number.
 void end_on_interrupt();
 

@@ -13,6 +13,8 @@
 #include "connect/kubernetes/lease.h"
 #include "deployment/manifests.h"
 #include "deployment/names.h"
+#include "net/credentials.h"
+#include "net/http.h"
 #include "options/values.h"
 #include "report/format.h"
 
@@ -205,11 +207,29 @@ core::Result<void> check_cluster(BlockingClient& client, const DoctorOptions& fl
 }
 
 Finding check_server(BlockingClient& client, std::string what, const net::Url& url, const std::string& path,
-                     const std::string& hint) {
-  const auto answer = client.get(url, path);
+                     const std::string& hint, const net::Credentials& credentials = {}) {
+  const auto answer = client.get(url, path, credentials.fields, credentials.tls);
   if (!answer) return {std::move(what), State::kMissing, answer.error().message()};
   if (answer->status == 200) return {std::move(what), State::kPresent, {}};
-  return {std::move(what), State::kMissing, fmt::format("{} answers {}; {}", path, answer->status, hint)};
+  return {std::move(what), State::kMissing,
+          fmt::format("{} answers {}; {}", path.substr(0, path.find('?')), answer->status, hint)};
+}
+
+// Whether the server answers a query with the credentials and parameters of the planner.
+core::Result<Finding> check_prometheus_server(BlockingClient& client, const connect::PrometheusOptions& options) {
+  const auto url = net::parse_url(options.url);
+  if (!url) return core::invalid_input("prometheus.url", url.error().message());
+  const auto credentials = net::CredentialStore::load(options.credentials, {});
+  if (!credentials) return core::invalid_input("prometheus", credentials.error().message());
+  const auto mine = credentials->of(options.url);
+  std::string path = "/api/v1/query?query=1";
+  for (const std::string& parameter : options.parameters) {
+    const std::size_t equals = std::min(parameter.find('='), parameter.size() - 1);
+    path +=
+        "&" + net::encode_query(parameter.substr(0, equals)) + "=" + net::encode_query(parameter.substr(equals + 1));
+  }
+  return check_server(client, "Prometheus " + options.url, *url, path, "check prometheus.url and its credentials",
+                      mine ? *mine : net::Credentials{});
 }
 
 }  // namespace
@@ -249,10 +269,12 @@ int run_doctor(const Arguments& arguments) {
   else if (const auto checked = check_cluster(client, flags, made, std::move(followed), findings); !checked)
     return report_input_error(checked.error());
   if (!made.prometheus.url.empty()) {
-    const auto url = net::parse_url(made.prometheus.url);
-    if (!url) return report_input_error(url.error());
-    findings.push_back(check_server(client, "Prometheus " + made.prometheus.url, *url, "/-/ready",
-                                    "check prometheus.url and its credentials"));
+    auto finding = check_prometheus_server(client, made.prometheus);
+    if (!finding) {
+      reading->report(finding.error().where, finding.error());
+      return report_error(reading->problems());
+    }
+    findings.push_back(*std::move(finding));
   }
   auto replicas = check_replicas(client, made.gateway.discovery);
   if (!replicas) return report_input_error(replicas.error());

@@ -201,30 +201,31 @@ int serve_gateway(const Arguments& arguments) {
   GatewayReloader reloader{started, *parsed, log};
   Shutdown shutdown{loop, log};
   const net::SignalWatch signals{loop, {SIGTERM, SIGINT, SIGHUP}, [&](int number) {
-                                   if (number == SIGHUP) return reloader.reload(*served, *discovery);
+                                   if (number == SIGHUP) {
+                                     if (logging::Logger* file = access_file->get()) reopen_log(*file, log);
+                                     return reloader.reload(*served, *discovery);
+                                   }
                                    shutdown.begin(*served, number, reloader.current().gateway);
                                  }};
   // Each client needs a descriptor, and so does its connection to a replica.
   const std::uint32_t connections = setup.options.server.connections;
   if (const std::uint64_t may = net::prepare_descriptors(std::uint64_t{connections} * 2); may < connections)
     log.write(logging::Event::kFileLimitLow, {{"limit", may}, {"connections_max", connections}});
-  auto options = make_gateway_options(setup);
-  if (!options) return report_input_error(options.error());
-  check_api_keys(*options, *loaded);
+  gateway::GatewayOptions options = make_gateway_options(setup, *loaded);
+  check_addresses(setup, *loaded);
   if (!loaded->good()) return report_error(loaded->problems());
-  const net::AccessOptions admin_access = options->admin_access;
-  const auto listen = parse_listen(setup.listen, "--listen");
-  if (!listen) return report_error(listen.error());
-  const auto admin = parse_listen(setup.admin_listen, "--admin-listen");
-  if (!admin) return report_error(admin.error());
+  const net::AccessOptions admin_access = options.admin_access;
+  const auto listen = parse_listen(setup.listen, "--listen"),
+             admin = parse_listen(setup.admin_listen, "--admin-listen");
   auto takeover = request_takeover(*listen, parsed->has("--takeover"));
   auto ledger = open_ledger(setup, log);
   if (!ledger) return report_error(ledger.error());
   auto opened = gateway::Gateway::open(
-      *std::move(options), *listen, *admin, std::move(ledger->sink), {log, access},
+      std::move(options), *listen, *admin, std::move(ledger->sink), {log, access},
       takeover ? gateway::Gateway::Listening::kBesideOthers : gateway::Gateway::Listening::kAlone);
   if (!opened) return report_error(opened.error());
   served = *std::move(opened);
+  served->lifecycle().version = PENSTOCK_VERSION;
   served->lifecycle().ledger = ledger->health;
   served->lifecycle().lost_log_lines = [&log] { return log.dropped() + log.unwritten(); };
   if (const logging::Logger* const file = access_file->get())

@@ -55,13 +55,11 @@ options::Problems GatewayReloader::apply(gateway::Gateway& served, gateway::Disc
   if (options::Problems problems = read_again(parsed_, latest(), *next); !problems.empty()) return problems;
   if (const auto used = use_operands(next->made.gateway, parsed_.operands); !used) return {used.error()};
   const configuration::GatewaySetup& setup = next->made.gateway;
-  auto options = make_gateway_options(setup);
-  if (!options) return {options.error()};
-  check_api_keys(*options, *next->reading);
+  gateway::GatewayOptions options = make_gateway_options(setup, *next->reading);
   if (!next->reading->good()) return next->reading->problems();
   const auto replace_replicas = discovery.prepare(setup.discovery);
   if (!replace_replicas) return {replace_replicas.error()};
-  if (const auto done = served.reconfigure(*std::move(options)); !done) return {done.error()};
+  if (const auto done = served.reconfigure(std::move(options)); !done) return {done.error()};
   (*replace_replicas)();
   log_.set_level(next->made.log.level);
   log_reload(log_, file_, changes_to(*next));

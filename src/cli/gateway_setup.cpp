@@ -10,6 +10,7 @@
 #include <optional>
 #include <sstream>
 #include <thread>
+#include <tuple>
 #include <utility>
 
 #include "cli/console.h"
@@ -29,30 +30,41 @@ std::string trimmed(std::string text) {
   return text;
 }
 
-// A key is named after its place: its index in `keys`, its file or its variable.
-core::Result<std::vector<gateway::ApiKey>> keys_of(const configuration::TenantOptions& tenant, std::uint32_t number) {
-  std::vector<gateway::ApiKey> keys;
-  const auto add = [&](std::string key, const std::string& place, const std::string& name) {
-    keys.push_back({std::move(key), number, name, fmt::format("tenants[{}].{}", number, place)});
+// The option of an API key, as it is in the file: a list of one item may be written without brackets.
+std::string place_of_key(const std::string& option, const options::Reading& reading) {
+  return reading.first_given({option, option.substr(0, option.rfind('[')), option});
+}
+
+// The key of a file, or of an environment variable.
+core::Result<std::string> key_in_file(const std::string& file) {
+  return options::read_text_file(file, options::kApiKeyBytesMax).map([](std::string&& text) {
+    return trimmed(std::move(text));
+  });
+}
+core::Result<std::string> key_in_variable(const std::string& name) {
+  const char* value = std::getenv(name.c_str());
+  if (value == nullptr || *value == '\0')
+    return core::invalid_input({}, "the environment variable " + options::quote(name) + " is not set");
+  return std::string{value};
+}
+
+// Adds the keys of a tenant. A key is named after its place: its index in `keys`, its file or its variable.
+void add_keys(const configuration::TenantOptions& tenant, std::uint32_t number, std::vector<gateway::ApiKey>& keys,
+              options::Reading& reading) {
+  const auto add = [&](const core::Result<std::string>& key, const char* list, std::size_t index,
+                       const std::string& name) {
+    const std::string place = fmt::format("{}[{}]", list, index);
+    const std::string option = fmt::format("tenants[{}].{}", number, place);
+    if (key)
+      keys.push_back({*key, number, name.empty() ? place : name, option});
+    else
+      reading.report(place_of_key(option, reading), key.error().message());
   };
-  for (std::size_t i = 0; i < tenant.keys.size(); ++i) {
-    const std::string place = fmt::format("keys[{}]", i);
-    add(tenant.keys[i], place, place);
-  }
-  for (std::size_t i = 0; i < tenant.key_files.size(); ++i) {
-    auto text = options::read_text_file(tenant.key_files[i], options::kApiKeyBytesMax);
-    if (!text) return tl::make_unexpected(text.error());
-    add(trimmed(*std::move(text)), fmt::format("key_files[{}]", i), tenant.key_files[i]);
-  }
-  for (std::size_t i = 0; i < tenant.key_envs.size(); ++i) {
-    const std::string& name = tenant.key_envs[i];
-    const char* value = std::getenv(name.c_str());
-    if (value == nullptr || *value == '\0')
-      return core::invalid_input("tenant " + tenant.name,
-                                 "the environment variable " + options::quote(name) + " is not set");
-    add(value, fmt::format("key_envs[{}]", i), name);
-  }
-  return keys;
+  for (std::size_t i = 0; i < tenant.keys.size(); ++i) add(tenant.keys[i], "keys", i, {});
+  for (std::size_t i = 0; i < tenant.key_files.size(); ++i)
+    add(key_in_file(tenant.key_files[i]), "key_files", i, tenant.key_files[i]);
+  for (std::size_t i = 0; i < tenant.key_envs.size(); ++i)
+    add(key_in_variable(tenant.key_envs[i]), "key_envs", i, tenant.key_envs[i]);
 }
 
 std::int64_t unix_ms_now() { return std::chrono::duration_cast<std::chrono::milliseconds>(net::unix_time()).count(); }
@@ -107,33 +119,73 @@ class Ledger final : public dispatch::LedgerSink {
   connect::LedgerWriter writer_;
 };
 
-core::Result<void> add_peer_tls(const configuration::GatewaySetup& setup, gateway::PeerOptions& made) {
+void add_peer_tls(const configuration::GatewaySetup& setup, gateway::PeerOptions& made, options::Reading& reading) {
   bool needs_tls = false;
   for (const std::string& text : made.urls) {
     const auto url = net::parse_url(text);
-    if (!url) return core::invalid_input("gateway.peers", url.error().message());
-    if (!url->path.empty())
-      return core::invalid_input("gateway.peers", options::quote(text) + " has a path", "write http://host:port");
-    needs_tls = needs_tls || url->tls;
+    if (!url)
+      reading.report("gateway.peers", url.error().message());
+    else if (!url->path.empty())
+      reading.report("gateway.peers", options::quote(text) + " has a path", "write http://host:port");
+    needs_tls = needs_tls || (url && url->tls);
   }
-  if (!needs_tls) return {};
-  auto context = net::TlsContext::client(setup.peer_ca_file);
-  if (!context) return tl::make_unexpected(context.error());
-  made.tls = *std::move(context);
-  return {};
+  if (!needs_tls) return;
+  if (auto context = net::TlsContext::client(setup.peer_ca_file))
+    made.tls = *std::move(context);
+  else
+    reading.report(reading.first_given({"gateway.peer_ca_file", "gateway.peers"}), context.error().message());
 }
 
-core::Result<void> add_tls(const configuration::GatewaySetup& setup, gateway::GatewayOptions& made) {
-  if (!setup.tls_certificate.empty()) {
-    auto context = net::TlsContext::server(setup.tls_certificate, setup.tls_key);
-    if (!context) return tl::make_unexpected(context.error());
-    made.tls = *std::move(context);
+void add_tls(const configuration::GatewaySetup& setup, gateway::GatewayOptions& made, options::Reading& reading) {
+  if (!setup.tls_certificate.empty() && !setup.tls_key.empty()) {
+    if (auto context = net::TlsContext::server(setup.tls_certificate, setup.tls_key))
+      made.tls = *std::move(context);
+    else
+      reading.report("gateway.tls.certificate", context.error().message());
   }
-  auto admin = make_access(setup.admin);
-  if (!admin) return tl::make_unexpected(admin.error());
-  made.admin_access = std::move(admin->options);
-  made.admin_tls = std::move(admin->tls);
-  return {};
+  const configuration::AccessSetup& admin = setup.admin;
+  bool has_tokens = true;
+  for (const auto& [path, file, variable] : {std::tuple{"gateway.admin_token_file", admin.token_file, std::string{}},
+                                             {"gateway.admin_token_env", std::string{}, admin.token_env}})
+    if (const auto tokens = read_tokens(file, variable); !tokens) {
+      has_tokens = false;
+      reading.report(path, tokens.error().message());
+    }
+  if (!has_tokens || admin.tls_certificate.empty() != admin.tls_key.empty()) return;
+  if (auto access = make_access(admin)) {
+    made.admin_access = std::move(access->options);
+    made.admin_tls = std::move(access->tls);
+  } else {
+    reading.report("gateway.admin_tls.certificate", access.error().message());
+  }
+}
+
+void add_warm_up_prompts(const std::string& file, gateway::GatewayOptions& made, options::Reading& reading) {
+  if (file.empty()) return;
+  constexpr std::size_t kPromptsBytesMax = std::size_t{8} << 20;
+  auto prompts = options::read_text_file(file, kPromptsBytesMax).and_then([&](const std::string& text) {
+    return gateway::parse_warm_up_prompts(text, file);
+  });
+  if (prompts)
+    made.warm_up_prompts = *std::move(prompts);
+  else
+    reading.report("gateway.warm_up_prompts", prompts.error().message());
+}
+
+// Reports each API key that is empty or given twice.
+void check_api_keys(const gateway::GatewayOptions& options, options::Reading& reading) {
+  gateway::KeyRing ring;
+  const auto name_of = [&](std::uint32_t tenant) { return options.dispatch.tenants.at(tenant).name; };
+  for (const gateway::ApiKey& key : options.api_keys) {
+    const std::string place = place_of_key(key.option, reading);
+    if (const gateway::KeyOwner* first = ring.owner_of(key.key))
+      reading.report(place,
+                     fmt::format("an API key is given twice: to tenant {}, and to tenant {} as {}", name_of(key.tenant),
+                                 name_of(first->tenant), first->name),
+                     "give each tenant keys of its own");
+    else if (auto added = ring.add(key.key, {key.tenant, key.option}); !added)
+      reading.report(place, std::move(added.error()));
+  }
 }
 
 }  // namespace
@@ -183,42 +235,16 @@ void warn_if_exposed(logging::Log& log, std::string_view purpose, const net::Add
   log.write(logging::Event::kExposed, {{"purpose", purpose}, {"address", address.text()}});
 }
 
-void check_api_keys(const gateway::GatewayOptions& options, options::Reading& reading) {
-  gateway::KeyRing ring;
-  const auto name_of = [&](std::uint32_t tenant) { return options.dispatch.tenants.at(tenant).name; };
-  for (const gateway::ApiKey& key : options.api_keys) {
-    // A list of one item may be written without brackets.
-    const std::string place =
-        reading.first_given({key.option, key.option.substr(0, key.option.rfind('[')), key.option});
-    if (const gateway::KeyOwner* first = ring.owner_of(key.key))
-      reading.report(place,
-                     fmt::format("an API key is given twice: to tenant {}, and to tenant {} as {}", name_of(key.tenant),
-                                 name_of(first->tenant), first->name),
-                     "give each tenant keys of its own");
-    else if (auto added = ring.add(key.key, {key.tenant, key.option}); !added)
-      reading.report(place, std::move(added.error()));
-  }
-}
-
-core::Result<gateway::GatewayOptions> make_gateway_options(const configuration::GatewaySetup& setup) {
+gateway::GatewayOptions make_gateway_options(const configuration::GatewaySetup& setup, options::Reading& reading) {
   gateway::GatewayOptions made = setup.options;
   if (made.threads == 0) made.threads = std::max(1U, std::thread::hardware_concurrency());
-  if (auto done = add_tls(setup, made); !done) return tl::make_unexpected(done.error());
-  if (auto done = add_peer_tls(setup, made.peers); !done) return tl::make_unexpected(done.error());
-  for (std::size_t i = 0; i < setup.tenants.size(); ++i) {
-    auto keys = keys_of(setup.tenants[i], static_cast<std::uint32_t>(i));
-    if (!keys) return tl::make_unexpected(keys.error());
-    std::move(keys->begin(), keys->end(), std::back_inserter(made.api_keys));
-  }
+  add_tls(setup, made, reading);
+  add_peer_tls(setup, made.peers, reading);
+  for (std::size_t i = 0; i < setup.tenants.size(); ++i)
+    add_keys(setup.tenants[i], static_cast<std::uint32_t>(i), made.api_keys, reading);
+  check_api_keys(made, reading);
   if (setup.prefix_pings) made.prefix_pings.emplace().idle = setup.prefix_ping_interval;
-  if (!setup.warm_up_prompts.empty()) {
-    constexpr std::size_t kPromptsBytesMax = std::size_t{8} << 20;
-    const auto prompts = options::read_text_file(setup.warm_up_prompts, kPromptsBytesMax);
-    if (!prompts) return tl::make_unexpected(prompts.error());
-    auto parsed = gateway::parse_warm_up_prompts(*prompts, setup.warm_up_prompts);
-    if (!parsed) return tl::make_unexpected(parsed.error());
-    made.warm_up_prompts = *std::move(parsed);
-  }
+  add_warm_up_prompts(setup.warm_up_prompts, made, reading);
   // Request ids differ from run to run.
   made.dispatch.seed = static_cast<std::uint64_t>(net::unix_time().count());
   return made;
@@ -273,6 +299,29 @@ core::Result<std::unique_ptr<gateway::TrafficRecorder>> open_recorder(const conf
   return gateway::TrafficRecorder::start(
       options, unix_at_start,
       [&served](std::uint64_t after, std::size_t events_max) { return served.traffic(after, events_max); }, log);
+}
+
+namespace {
+
+bool is_wildcard(const net::Address& address) {
+  const std::string text = address.text();
+  return text.starts_with("0.0.0.0:") || text.starts_with("[::]:");
+}
+
+}  // namespace
+
+void check_addresses(const configuration::GatewaySetup& setup, options::Reading& reading) {
+  const auto api = parse_listen(setup.listen, "gateway.listen");
+  if (!api) reading.report("gateway.listen", api.error());
+  const auto admin = parse_listen(setup.admin_listen, "gateway.admin_listen");
+  if (!admin) reading.report("gateway.admin_listen", admin.error());
+  if (!setup.discovery.dns.empty())
+    if (const auto name = gateway::parse_replicas_dns(setup.discovery.dns); !name)
+      reading.report("gateway.replicas_dns", name.error());
+  if (!api || !admin || api->port() != admin->port() || api->port() == 0) return;
+  if (*api == *admin || is_wildcard(*api) || is_wildcard(*admin))
+    reading.report("gateway.admin_listen", fmt::format("must have another port than gateway.listen ({}), is {}",
+                                                       setup.listen, options::quote(setup.admin_listen)));
 }
 
 core::Result<net::Address> parse_listen(const std::string& text, std::string_view where) {

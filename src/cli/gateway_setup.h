@@ -35,10 +35,10 @@ struct Access {
 void warn_if_exposed(logging::Log& log, std::string_view purpose, const net::Address& address,
                      const net::AccessOptions& access);
 
-// Reads key files, environment variables and TLS files. Errors name the tenant or the file, never a key.
-[[nodiscard]] core::Result<gateway::GatewayOptions> make_gateway_options(const configuration::GatewaySetup& setup);
-// Reports each API key that is empty or given twice, at its place. The setup is the one that was read.
-void check_api_keys(const gateway::GatewayOptions& options, options::Reading& reading);
+// Reads key files, environment variables and TLS files of the setup that was read. Reports each one that cannot be
+// read, and each API key that is empty or given twice, at the place of its option; no report contains a key.
+[[nodiscard]] gateway::GatewayOptions make_gateway_options(const configuration::GatewaySetup& setup,
+                                                           options::Reading& reading);
 
 // Returns the files whose content the options of a gateway come from: `config_file`, keys and certificates.
 [[nodiscard]] std::vector<std::string> watched_files(const std::string& config_file,
@@ -55,6 +55,10 @@ struct OpenedLedger {
 // configured.
 [[nodiscard]] core::Result<std::unique_ptr<gateway::TrafficRecorder>> open_recorder(
     const configuration::GatewaySetup& setup, const gateway::Gateway& served, logging::Log& log);
+
+// Reports each address on which the gateway cannot listen, and a name of replicas that is none. Several sockets may
+// share a port, so that clients of the API would reach the admin address, and operators the API, if both had one.
+void check_addresses(const configuration::GatewaySetup& setup, options::Reading& reading);
 
 // Accepts "127.0.0.1:8000", "[::]:8000" or ":8000", which listens on all addresses.
 [[nodiscard]] core::Result<net::Address> parse_listen(const std::string& text, std::string_view where);

@@ -26,7 +26,9 @@ constexpr int kLooksALine = 5;  // Lines without a terminal.
 
 // ---- before the run ------------------------------------------------------------------------------------------------
 
-core::Result<void> check_folders(const load::LoadOptions& options) {
+core::Result<void> check_files(const load::LoadOptions& options) {
+  if (!options.json.empty() && options.json == options.html)
+    return core::invalid_input("--html", "names the same file as --json, " + options::quote(options.html));
   if (auto checked = check_output_folder("--json", options.json); !checked) return checked;
   return check_output_folder("--html", options.html);
 }
@@ -132,7 +134,7 @@ int generate_load(const Arguments& arguments) {
   if (const auto read = read_flags(table, *parsed); !read) return read.error();
   auto setup = load::make_load_setup(made, parsed->operands.front(), *parsed);
   if (!setup) return report_input_error(setup.error());
-  if (const auto checked = check_folders(setup->options); !checked) return report_error(checked.error());
+  if (const auto checked = check_files(setup->options); !checked) return report_error(checked.error());
   load::GeneratorOptions& generator = setup->options.generator;
   if (const auto found = load::find_server(setup->url, setup->options.endpoint, generator); !found)
     return report_error(found.error());

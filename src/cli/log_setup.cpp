@@ -21,6 +21,11 @@ tl::expected<std::unique_ptr<logging::Logger>, int> open_log(const logging::Logg
   return *std::move(log);
 }
 
+void reopen_log(logging::Logger& reopened, logging::Log& report) {
+  if (const auto opened = reopened.reopen(); !opened)
+    report.write(logging::Event::kLogNotReopened, {{"error", opened.error().message()}});
+}
+
 void log_start(logging::Log& log, std::string_view command) {
   log.write(logging::Event::kStart, {{"command", command}, {"version", PENSTOCK_VERSION}, {"pid", ::getpid()}});
 }

@@ -14,6 +14,7 @@
 #include "cli/gateway_setup.h"
 #include "cli/manifests_autoscalers.h"
 #include "cli/manifests_engines.h"
+#include "cli/manifests_needs.h"
 #include "cli/plan_setup.h"
 #include "cli/scaled_resources.h"
 #include "connect/kubernetes/scale_target.h"
@@ -39,6 +40,7 @@ struct ManifestOptions {
   std::string ca_file, runbooks;
   bool pod_monitor = false, prometheus_rule = false, ledger_claims = false;
   AutoscalerFlags autoscalers;
+  KedaFlags keda;
   EngineFlags engines;
 };
 
@@ -84,6 +86,7 @@ options::Table manifests_table(ManifestOptions& made) {
   table.add({"", "--ca", "PEM file that verifies the planner's certificate for --autoscaler hpa"}, text(made.ca_file))
       .placeholder("FILE");
   add_autoscaler_flags(table, made.autoscalers);
+  add_keda_flags(table, made.keda);
   add_engine_flags(table, made.engines);
   return table;
 }
@@ -112,98 +115,6 @@ Usage manifests_usage(const options::Table& table) {
   return usage;
 }
 
-// Collects what a container must have for a configuration, and reports what it cannot have.
-class Needs {
- public:
-  Needs(options::Reading& reading, deployment::ProgramManifest& program) : reading_{reading}, program_{program} {}
-
-  void read_file(const std::string& path, const std::string& file) {
-    if (file.empty()) return;
-    if (!file.starts_with(deployment::kSecretsFolder + std::string{"/"}) || file.find("/../") != std::string::npos)
-      return reading_.report(
-          path, "the container has no file " + options::quote(file),
-          fmt::format("put it into the Secret {}-secrets and name it {}/…", program_.name, deployment::kSecretsFolder));
-    program_.mounts_secrets = true;
-  }
-  void write_file(const std::string& path, const std::string& file) {
-    if (file.empty()) return;
-    if (!file.starts_with(deployment::kStateFolder + std::string{"/"}) || file.find("/../") != std::string::npos)
-      reading_.report(path, "the container cannot write " + options::quote(file),
-                      fmt::format("name a file below {}", deployment::kStateFolder));
-  }
-  void variable(const std::string& path, const std::string& name) {
-    if (name.empty()) return;
-    if (const auto good = deployment::check_variable(name); !good)
-      return reading_.report(path, options::quote(name) + " " + good.error().what, good.error().hint);
-    std::vector<std::string>& known = program_.variables;
-    if (std::find(known.begin(), known.end(), name) == known.end()) known.push_back(name);
-  }
-  void secret(bool is_given) { program_.configuration_is_secret |= is_given; }
-
-  void credentials(const std::string& path, const net::CredentialOptions& credentials) {
-    variable(path + "api_key_env", credentials.api_key_env);
-    read_file(path + "api_key_file", credentials.api_key_file);
-    read_file(path + "ca_file", credentials.ca_file);
-    read_file(path + "certificate", credentials.certificate);
-    read_file(path + "key", credentials.key_file);
-    secret(!credentials.headers.empty());
-  }
-
-  // What a gateway and a planner read of the section `gateway`, and keys, which are in the file in both cases.
-  void replicas(const configuration::GatewaySetup& setup) {
-    credentials("gateway.credentials.", setup.discovery.credentials);
-    for (std::size_t i = 0; i < setup.discovery.replicas.size(); ++i)
-      credentials(fmt::format("gateway.replicas[{}].", i), setup.discovery.replicas[i].credentials);
-    for (const configuration::TenantOptions& tenant : setup.tenants) secret(!tenant.keys.empty());
-  }
-
-  void gateway(const configuration::GatewaySetup& setup) {
-    replicas(setup);
-    read_file("gateway.tls.certificate", setup.tls_certificate);
-    read_file("gateway.tls.key", setup.tls_key);
-    read_file("gateway.admin_token_file", setup.admin.token_file);
-    variable("gateway.admin_token_env", setup.admin.token_env);
-    read_file("gateway.admin_tls.certificate", setup.admin.tls_certificate);
-    read_file("gateway.admin_tls.key", setup.admin.tls_key);
-    read_file("gateway.admin_tls.client_ca", setup.admin.client_ca);
-    read_file("gateway.peer_ca_file", setup.peer_ca_file);
-    read_file("gateway.kubernetes.kubeconfig", setup.discovery.pods.kubeconfig);
-    for (const std::string& file : setup.discovery.files) read_file("gateway.replicas_file", file);
-    for (std::size_t i = 0; i < setup.tenants.size(); ++i) {
-      for (const std::string& file : setup.tenants[i].key_files)
-        read_file(fmt::format("tenants[{}].key_files", i), file);
-      for (const std::string& name : setup.tenants[i].key_envs) variable(fmt::format("tenants[{}].key_envs", i), name);
-    }
-    write_file("gateway.ledger", setup.ledger);
-    write_file("gateway.record", setup.record);
-    if (setup.access_log != "on" && setup.access_log != "off") write_file("log.access", setup.access_log);
-  }
-
-  void nats(const connect::NatsAccess& access) {
-    read_file("planner.nats.ca_file", access.ca_file);
-    read_file("planner.nats.certificate", access.certificate);
-    read_file("planner.nats.key", access.key_file);
-    read_file("planner.nats.password_file", access.password_file);
-    read_file("planner.nats.token_file", access.token_file);
-    read_file("planner.nats.creds_file", access.creds_file);
-    read_file("planner.nats.seed_file", access.seed_file);
-    variable("planner.nats.password_env", access.password_env);
-    variable("planner.nats.token_env", access.token_env);
-  }
-
-  void planner(const configuration::Configuration& made) {
-    replicas(made.gateway);
-    credentials("prometheus.", made.prometheus.credentials);
-    read_file("planner.warm_trace", made.planner.warm_trace);
-    nats(made.planner.nats);
-    write_file("decision_log", made.output.decision_log);
-  }
-
- private:
-  options::Reading& reading_;
-  deployment::ProgramManifest& program_;
-};
-
 // Flags that not all programs have.
 std::vector<std::string_view> other_flags(std::string_view program) {
   std::vector<std::string_view> flags;
@@ -215,6 +126,7 @@ std::vector<std::string_view> other_flags(std::string_view program) {
     add(std::array<std::string_view, 2>{"--autoscaler", "--prometheus-rule"});
   if (program == "engines" || is_autoscalers) add(std::array<std::string_view, 2>{"--pod-monitor", "--replicas"});
   if (program != "engines") add(engine_flag_names());
+  if (program != "planner" && !is_autoscalers) add(keda_flag_names());
   if (is_autoscalers)
     flags.emplace_back("--image");
   else
@@ -253,6 +165,9 @@ options::Problems check_flags(const ManifestOptions& flags, const Parsed& parsed
   check("--namespace", flags.in_namespace, deployment::check_dns_label(flags.in_namespace));
   check("--image", flags.image, deployment::check_image(flags.image));
   if (!flags.runbooks.empty()) check("--runbooks", flags.runbooks, deployment::check_link(flags.runbooks));
+  const bool lacks_keda = flags.autoscaler != Autoscaler::kKeda && (program == "planner" || program == "autoscalers");
+  for (const std::string_view flag : keda_flag_names())
+    if (lacks_keda && parsed.has(flag)) report(flag, "is of --autoscaler keda");
   for (const std::string_view flag : other_flags(program))
     if (parsed.has(flag)) report(flag, fmt::format("is not a flag of `penstock manifests {}`", program));
   if (program == "autoscalers" && flags.autoscaler == Autoscaler::kNone)
@@ -263,6 +178,12 @@ options::Problems check_flags(const ManifestOptions& flags, const Parsed& parsed
   if (program == "planner")
     if (const auto hosts = parse_gateways(flags.gateways); !hosts) problems.push_back(hosts.error());
   return problems;
+}
+
+// The gateway plans with half of the memory of its container where the file says nothing.
+std::uint64_t memory_limit_mib(std::uint64_t memory_max) {
+  constexpr std::uint64_t kMib = std::uint64_t{1} << 20;
+  return std::max(deployment::GatewayManifest{}.memory_mib, memory_max / kMib * 2 + 2);
 }
 
 std::uint16_t port_of(const std::string& listen, const char* key, options::Reading& reading) {
@@ -292,7 +213,7 @@ deployment::GatewayManifest gateway_manifest(const ManifestOptions& flags, const
   const configuration::GatewaySetup& setup = made.gateway;
   deployment::GatewayManifest gateway;
   static_cast<deployment::ProgramManifest&>(gateway) = std::move(program);
-  Needs{reading, gateway}.gateway(setup);
+  ContainerNeeds{reading, gateway}.gateway(setup);
   gateway.port = port_of(setup.listen, "gateway.listen", reading);
   gateway.admin_port = port_of(setup.admin_listen, "gateway.admin_listen", reading);
   if (gateway.port == gateway.admin_port)
@@ -300,6 +221,7 @@ deployment::GatewayManifest gateway_manifest(const ManifestOptions& flags, const
   gateway.admin_has_tls = !setup.admin.tls_certificate.empty();
   gateway.hosts = setup.admin.hosts;
   gateway.replicas = flags.replicas;
+  if (setup.options.memory_max) gateway.memory_mib = memory_limit_mib(*setup.options.memory_max);
   gateway.drain_time_s = std::chrono::ceil<std::chrono::seconds>(setup.drain_time).count();
   gateway.keeps_ledger = !setup.ledger.empty();
   gateway.has_ledger_claims = flags.ledger_claims;
@@ -320,17 +242,33 @@ deployment::GatewayManifest gateway_manifest(const ManifestOptions& flags, const
   return gateway;
 }
 
+// A planner verifies the certificate of the admin address for the host of --gateway, and shows none.
+void add_gateway_ca(const configuration::GatewaySetup& setup, ContainerNeeds& needs,
+                    deployment::PlannerManifest& planner, options::Reading& reading) {
+  const configuration::AccessSetup& admin = setup.admin;
+  if (admin.tls_certificate.empty()) return;
+  if (!admin.client_ca.empty() && admin.token_file.empty() && admin.token_env.empty())
+    reading.report("gateway.admin_tls.client_ca", "a planner shows no certificate", "add gateway.admin_token_file");
+  if (setup.peer_ca_file.empty())
+    return reading.report("gateway.peer_ca_file", "is missing, because a planner reads gateways by https",
+                          "name the CA of gateway.admin_tls.certificate");
+  needs.read_file("gateway.peer_ca_file", setup.peer_ca_file);
+  for (const std::string& argument : {std::string{"--gateway-ca"}, setup.peer_ca_file})
+    planner.arguments.push_back(argument);
+}
+
 deployment::PlannerManifest planner_manifest(const ManifestOptions& flags, const configuration::Configuration& made,
                                              deployment::ProgramManifest program, options::Reading& reading) {
   deployment::PlannerManifest planner;
   static_cast<deployment::ProgramManifest&>(planner) = std::move(program);
-  Needs needs{reading, planner};
+  ContainerNeeds needs{reading, planner};
   needs.planner(made);
   planner.replicas = flags.replicas;
   planner.gateway = fmt::format("{}", fmt::join(flags.gateways, ","));
   if (planner.gateway.empty()) planner.gateway = fmt::format("penstock-gateway-admin.{}.svc:8081", flags.in_namespace);
   planner.autoscaler = flags.autoscaler;
   if (flags.autoscaler != Autoscaler::kNone) planner.targets = scale_targets(flags.in_namespace, made, reading);
+  if (flags.autoscaler == Autoscaler::kKeda) planner.keda = keda_settings(planner.targets, flags.keda, reading);
   if (flags.autoscaler == Autoscaler::kHpa) {
     planner.mounts_secrets = true;
     if (const auto text = options::read_text_file(flags.ca_file, kCaBytesMax); !text)
@@ -342,7 +280,9 @@ deployment::PlannerManifest planner_manifest(const ManifestOptions& flags, const
   }
   // Where another autoscaler acts, the planner only decides.
   const std::vector<deployment::ScaledResource> resources = scaled_resources(made);
-  if (!resources.empty() && flags.autoscaler == Autoscaler::kNone) {
+  const bool scales = !resources.empty() && flags.autoscaler == Autoscaler::kNone;
+  check_engine_host(made, scales ? EngineHost::kKubernetes : EngineHost::kOthers, reading);
+  if (scales) {
     const std::string& pods = made.gateway.discovery.pods.in_namespace;
     planner.access = deployment::scaling_access(pods.empty() ? flags.in_namespace : pods, resources);
     for (const char* argument : {"--engines", "kubernetes"}) planner.arguments.emplace_back(argument);
@@ -356,9 +296,7 @@ deployment::PlannerManifest planner_manifest(const ManifestOptions& flags, const
     for (deployment::AccessRule& rule : deployment::leader_election_access(planner.in_namespace, planner.name, state))
       if (std::find(planner.access.begin(), planner.access.end(), rule) == planner.access.end())
         planner.access.push_back(std::move(rule));
-  if (!made.gateway.admin.tls_certificate.empty())
-    reading.report("gateway.admin_tls.certificate", "a planner verifies it for an address, which a Service changes",
-                   "use gateway.admin_token_file instead");
+  add_gateway_ca(made.gateway, needs, planner, reading);
   // The token of the gateway's admin address is that of the gateway's Secret; see docs/kubernetes.md.
   if (!made.gateway.admin.token_file.empty()) {
     needs.read_file("gateway.admin_token_file", made.gateway.admin.token_file);
@@ -388,11 +326,6 @@ std::string secret_line(const std::string& name, const std::string& in_namespace
   return fmt::format("# The Secret {}-secrets must exist in the namespace {}.\n", name, in_namespace);
 }
 
-constexpr const char* kDrainNote =
-    "# Penstock does not drain pods that this autoscaler takes away: give them a preStop hook, engines a drain of\n"
-    "# their own (vLLM: --shutdown-timeout), and a terminationGracePeriodSeconds that is longer than both.\n"
-    "# See docs/keda.md.\n";
-
 // Returns what the manifests cannot contain: the Secret, and what the pods of an autoscaler need.
 std::string notes_of(const deployment::ProgramManifest& program, Autoscaler autoscaler) {
   std::string text;
@@ -409,24 +342,6 @@ std::string notes_of(const EngineManifests& engines) {
       "# scale`, and is not changed by another `kubectl apply`.\n";
   if (!manifest.api_key.empty()) text += secret_line(manifest.name, manifest.in_namespace);
   for (const std::string& note : engines.notes) text += "# " + report::printable(note) + "\n";
-  return text;
-}
-
-std::string autoscalers_text(const ManifestOptions& flags, const configuration::Configuration& made,
-                             options::Reading& reading) {
-  const bool is_keda = flags.autoscaler == Autoscaler::kKeda;
-  const auto all = load_autoscalers(flags.in_namespace, flags.autoscalers, is_keda, made, reading);
-  std::vector<nlohmann::ordered_json> objects;
-  for (const deployment::LoadAutoscaler& each : all)
-    objects.push_back(is_keda ? scaled_object_of(each) : pod_autoscaler_of(each));
-  std::string text = kDrainNote;
-  if (!is_keda)
-    text +=
-        "# The metrics of pods are recorded by --prometheus-rule, and served by prometheus-adapter with the rules of\n"
-        "# docs/examples/prometheus-adapter.yaml.\n";
-  text += deployment::to_yaml(objects);
-  const std::vector<deployment::LoadAutoscaler> recorded = is_keda ? std::vector<deployment::LoadAutoscaler>{} : all;
-  if (flags.prometheus_rule) text += "---\n" + deployment::token_rule_of(flags.name, flags.in_namespace, recorded);
   return text;
 }
 
@@ -483,7 +398,9 @@ int write_manifests(const Arguments& arguments) {
   } else if (kind == "planner") {
     finish(planner_manifest(flags, made, std::move(program), *reading));
   } else if (kind == "autoscalers") {
-    header += autoscalers_text(flags, made, *reading);
+    const bool is_keda = flags.autoscaler == Autoscaler::kKeda;
+    header += autoscalers_text({flags.name, flags.in_namespace, is_keda, flags.prometheus_rule}, flags.autoscalers,
+                               flags.keda, made, *reading);
   } else {
     const EngineManifests engines =
         engine_manifests({flags.name, flags.in_namespace, parsed->has("--image") ? flags.image : std::string{}},

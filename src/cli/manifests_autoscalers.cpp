@@ -5,13 +5,16 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "cli/pool_flag.h"
 #include "cli/scaled_resources.h"
+#include "deployment/load_autoscaler.h"
 #include "deployment/names.h"
 #include "deployment/yaml_text.h"
 #include "options/values.h"
+#include "report/format.h"
 
 namespace penstock::cli {
 namespace {
@@ -22,7 +25,7 @@ using deployment::ScalingPolicy;
 
 // The bounds of Kubernetes (ValidateHorizontalPodAutoscaler) in seconds, and one on each amount.
 constexpr std::uint32_t kPolicyPeriodMax = 1800, kStabilisationMax = 3600, kPolicyAmountMax = 100'000;
-constexpr double kLoadTargetMax = 1e9;
+constexpr double kLoadTargetMax = 1e9, kTtftSecondsMax = 3600.0, kBurnRateMax = 1000.0;
 constexpr const char* kOperatorPrometheus = "http://prometheus-operated.monitoring:9090";
 
 constexpr std::array<std::string_view, 9> kAutoscalerFlags = {
@@ -58,6 +61,11 @@ core::Result<ScalingPolicy> parse_policy(const std::string& text) {
   return policy;
 }
 
+double most_of(deployment::LoadMetric metric) {
+  if (metric == deployment::LoadMetric::kKvUtilization) return 1.0;
+  return metric == deployment::LoadMetric::kSloBurnRate ? kBurnRateMax : kLoadTargetMax;
+}
+
 core::Result<LoadTarget> parse_target(const std::string& text) {
   const std::size_t equals = text.find('=');
   const std::vector<std::string_view> names = deployment::load_metric_names();
@@ -65,8 +73,16 @@ core::Result<LoadTarget> parse_target(const std::string& text) {
   if (equals == std::string::npos || !metric)
     return core::invalid_input({}, "must be METRIC=NUMBER with a metric of " + options::choices(names),
                                "as token-out-rate=8000");
-  const double high = *metric == deployment::LoadMetric::kKvUtilization ? 1.0 : kLoadTargetMax;
-  const auto number = options::parse_number(std::string_view{text}.substr(equals + 1), 0.0, high);
+  const std::string_view value = std::string_view{text}.substr(equals + 1);
+  if (*metric == deployment::LoadMetric::kTtftP95) {
+    const auto limit = options::parse_duration(value);
+    const double seconds = limit ? std::chrono::duration<double>(*limit).count() : 0.0;
+    if (seconds < 0.001 || seconds > kTtftSecondsMax)
+      return core::invalid_input({}, "needs a duration from 1ms to 1h after the '='", "as ttft-p95=2s");
+    return LoadTarget{*metric, seconds};
+  }
+  const double high = most_of(*metric);
+  const auto number = options::parse_number(value, 0.0, high);
   // The metrics of pods have three digits after the point.
   if (!number || *number < 0.001)
     return core::invalid_input(
@@ -106,55 +122,7 @@ deployment::ScalingRules rules_of(const PoolFlag& policies, const PoolFlag& wind
   return rules;
 }
 
-}  // namespace
-
-std::span<const std::string_view> autoscaler_flag_names() { return kAutoscalerFlags; }
-
-void add_autoscaler_flags(options::Table& table, AutoscalerFlags& made) {
-  using namespace options;
-  table.group("Autoscalers, with a value for one pool or for all of them");
-  table
-      .add({"", "--target",
-            "metric and its value per replica: token-in-rate and token-out-rate in tokens per second, kv-utilization "
-            "from 0 to 1, queue-depth in requests; once for each metric"},
-           each_use(made.targets))
-      .placeholder("[POOL:]METRIC=NUMBER")
-      .repeatable();
-  table
-      .add({"", "--scale-up", "most pods, or percent of the pods, that are added in a period, as 3/60s or 200%/60s"},
-           each_use(made.up))
-      .placeholder("[POOL:]AMOUNT/PERIOD")
-      .by_default("that of Kubernetes")
-      .repeatable();
-  table.add({"", "--scale-down", "the same for pods that are taken away"}, each_use(made.down))
-      .placeholder("[POOL:]AMOUNT/PERIOD")
-      .by_default("that of Kubernetes")
-      .repeatable();
-  table
-      .add({"", "--scale-up-window", "stabilisation window: the lowest proposal of this time is used"},
-           each_use(made.up_windows))
-      .placeholder("[POOL:]DURATION")
-      .by_default("that of Kubernetes, 0s")
-      .repeatable();
-  table
-      .add({"", "--scale-down-window", "stabilisation window: the highest proposal of this time is used"},
-           each_use(made.down_windows))
-      .placeholder("[POOL:]DURATION")
-      .by_default("that of Kubernetes, 300s")
-      .repeatable();
-  table.group("Autoscalers");
-  table.add({"", "--polling-interval", "interval in which KEDA reads the metrics"}, duration_above_zero(made.polling))
-      .by_default("30s");
-  table
-      .add({"", "--cooldown", "time without load after which KEDA goes from one replica to none"},
-           duration(made.cooldown))
-      .by_default("300s");
-  table.add({"", "--rate-window", "window of token rates"}, duration_above_zero(made.rate_window));
-  table
-      .add({"", "--planner-namespace", "namespace of the planner whose metrics are read"}, text(made.planner_namespace))
-      .by_default("that of --namespace");
-}
-
+// The autoscalers of all pools, in their order.
 std::vector<LoadAutoscaler> load_autoscalers(const std::string& in_namespace, const AutoscalerFlags& flags,
                                              bool is_keda, const configuration::Configuration& made,
                                              options::Reading& reading) {
@@ -205,6 +173,106 @@ std::vector<LoadAutoscaler> load_autoscalers(const std::string& in_namespace, co
     autoscaler.down = rules_of(down, down_windows, each.pool);
   }
   return all;
+}
+
+// A latency within its limit says nothing about how many replicas may go.
+bool has_latency_only(const LoadAutoscaler& autoscaler) {
+  return std::all_of(autoscaler.targets.begin(), autoscaler.targets.end(),
+                     [](const LoadTarget& each) { return deployment::is_of_pool(each.metric); });
+}
+
+// Sets what KEDA does besides, and returns notes.
+std::string set_keda(std::vector<LoadAutoscaler>& all, const KedaFlags& flags, const configuration::Configuration& made,
+                     options::Reading& reading) {
+  std::vector<deployment::ScaleTarget> targets;
+  for (const LoadAutoscaler& each : all) targets.push_back(each.target);
+  std::vector<deployment::KedaSettings> settings = keda_settings(targets, flags, reading);
+  std::string text;
+  for (const std::string& note : add_schedules(made, targets, settings)) text += "# " + report::printable(note) + "\n";
+  for (std::size_t i = 0; i < all.size(); ++i) all[i].keda = std::move(settings[i]);
+  return text;
+}
+
+// Returns true if a pool has times of the calendar, which no HorizontalPodAutoscaler knows.
+bool has_schedules(const configuration::Configuration& made) {
+  const auto all = configuration::configurations_of(made);
+  return std::any_of(all.begin(), all.end(), [](const auto& each) { return !each.planner.schedules.empty(); });
+}
+
+}  // namespace
+
+std::span<const std::string_view> autoscaler_flag_names() { return kAutoscalerFlags; }
+
+void add_autoscaler_flags(options::Table& table, AutoscalerFlags& made) {
+  using namespace options;
+  table.group("Autoscalers, with a value for one pool or for all of them");
+  table
+      .add({"", "--target",
+            "metric and its value per replica: token-in-rate and token-out-rate in tokens per second, kv-utilization "
+            "from 0 to 1, queue-depth in requests; or of the pool: ttft-p95 as 2s, and slo-burn-rate, which is 1 "
+            "where the error budget is just used up; once for each metric"},
+           each_use(made.targets))
+      .placeholder("[POOL:]METRIC=NUMBER")
+      .repeatable();
+  table
+      .add({"", "--scale-up", "most pods, or percent of the pods, that are added in a period, as 3/60s or 200%/60s"},
+           each_use(made.up))
+      .placeholder("[POOL:]AMOUNT/PERIOD")
+      .by_default("that of Kubernetes")
+      .repeatable();
+  table.add({"", "--scale-down", "the same for pods that are taken away"}, each_use(made.down))
+      .placeholder("[POOL:]AMOUNT/PERIOD")
+      .by_default("that of Kubernetes")
+      .repeatable();
+  table
+      .add({"", "--scale-up-window", "stabilisation window: the lowest proposal of this time is used"},
+           each_use(made.up_windows))
+      .placeholder("[POOL:]DURATION")
+      .by_default("that of Kubernetes, 0s")
+      .repeatable();
+  table
+      .add({"", "--scale-down-window", "stabilisation window: the highest proposal of this time is used"},
+           each_use(made.down_windows))
+      .placeholder("[POOL:]DURATION")
+      .by_default("that of Kubernetes, 300s")
+      .repeatable();
+  table.group("Autoscalers");
+  table.add({"", "--polling-interval", "interval in which KEDA reads the metrics"}, duration_above_zero(made.polling))
+      .by_default("30s");
+  table
+      .add({"", "--cooldown", "time without load after which KEDA goes from one replica to none"},
+           duration(made.cooldown))
+      .by_default("300s");
+  table.add({"", "--rate-window", "window of token rates and of ttft-p95"}, duration_above_zero(made.rate_window));
+  table
+      .add({"", "--planner-namespace", "namespace of the planner whose metrics are read"}, text(made.planner_namespace))
+      .by_default("that of --namespace");
+}
+
+std::string autoscalers_text(const AutoscalerRequest& request, const AutoscalerFlags& flags, const KedaFlags& keda,
+                             const configuration::Configuration& made, options::Reading& reading) {
+  std::vector<LoadAutoscaler> all = load_autoscalers(request.in_namespace, flags, request.is_keda, made, reading);
+  std::string text = kDrainNote;
+  if (request.is_keda)
+    text += set_keda(all, keda, made, reading);
+  else
+    text +=
+        "# The metrics of pods are recorded by --prometheus-rule, and served by prometheus-adapter with the rules of\n"
+        "# docs/examples/prometheus-adapter.yaml.\n";
+  if (!request.is_keda && has_schedules(made))
+    text += "# A HorizontalPodAutoscaler has no planner.schedules: use --autoscaler keda, or a planner.\n";
+  std::vector<nlohmann::ordered_json> objects;
+  for (const LoadAutoscaler& each : all) {
+    if (has_latency_only(each))
+      text += "# Pool " + report::printable(each.target.pool) +
+              " shrinks whenever its latency is good, and may then be too small: add a --target of its load.\n";
+    objects.push_back(request.is_keda ? scaled_object_of(each) : pod_autoscaler_of(each));
+  }
+  text += deployment::to_yaml(objects);
+  const std::vector<LoadAutoscaler> recorded = request.is_keda ? std::vector<LoadAutoscaler>{} : all;
+  if (request.prometheus_rule)
+    text += "---\n" + deployment::token_rule_of(request.name, request.in_namespace, recorded);
+  return text;
 }
 
 }  // namespace penstock::cli

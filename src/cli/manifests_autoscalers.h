@@ -8,9 +8,9 @@
 #include <string_view>
 #include <vector>
 
+#include "cli/keda_settings.h"
 #include "configuration/configuration.h"
 #include "core/time.h"
-#include "deployment/load_autoscaler.h"
 #include "options/reading.h"
 #include "options/table.h"
 
@@ -28,11 +28,21 @@ struct AutoscalerFlags {
 void add_autoscaler_flags(options::Table& table, AutoscalerFlags& flags);
 [[nodiscard]] std::span<const std::string_view> autoscaler_flag_names();
 
-// The autoscalers of all pools, in their order. Reports what Kubernetes cannot have; the result is then incomplete.
-// `is_keda` is false for HorizontalPodAutoscalers.
-[[nodiscard]] std::vector<deployment::LoadAutoscaler> load_autoscalers(const std::string& in_namespace,
-                                                                       const AutoscalerFlags& flags, bool is_keda,
-                                                                       const configuration::Configuration& made,
-                                                                       options::Reading& reading);
+// How the pods of a pool that another autoscaler scales down must end.
+inline constexpr const char* kDrainNote =
+    "# Penstock does not drain pods that this autoscaler takes away: give them a preStop hook, engines a drain of\n"
+    "# their own (vLLM: --shutdown-timeout), and a terminationGracePeriodSeconds that is longer than both.\n"
+    "# See docs/keda.md.\n";
+
+struct AutoscalerRequest {
+  std::string name, in_namespace;
+  bool is_keda = true;  // Else HorizontalPodAutoscalers.
+  bool prometheus_rule = false;
+};
+// The objects of all pools, in their order, as YAML after notes. Reports what Kubernetes cannot have; the result is
+// then incomplete.
+[[nodiscard]] std::string autoscalers_text(const AutoscalerRequest& request, const AutoscalerFlags& flags,
+                                           const KedaFlags& keda, const configuration::Configuration& made,
+                                           options::Reading& reading);
 
 }  // namespace penstock::cli

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <utility>
 
+#include "cli/engine_scheduling.h"
 #include "cli/pool_flag.h"
 #include "connect/kubernetes/pod_labels.h"
 #include "connect/kubernetes/scale_target.h"
@@ -25,6 +26,8 @@ using deployment::EnginePool;
 
 constexpr std::uint32_t kWarmNodesMax = 100, kNodeGpusMax = 16, kAvailableMax = 100'000, kBatchSizeMax = 65'536;
 constexpr std::size_t kPortNameBytesMax = 15;
+constexpr const char* kMigStrategy = "nvidia.com/mig.strategy";  // A label of GPU feature discovery.
+constexpr const char* kMigMixed = "mixed";
 constexpr double kVllmGpuMemory = 0.9;
 constexpr unsigned kCpusPerGpu = 4, kMemoryGibPerGpu = 16;
 
@@ -93,17 +96,10 @@ core::Result<void> check_batch_sizes(const std::string& text) {
   return {};
 }
 
+bool is_slice(const std::string& resource) { return resource.find("/mig-") != std::string::npos; }
+
 bool is_below(const std::string& path, const std::string& folder) {
   return path.starts_with(folder + "/") && path.find("/../") == std::string::npos && !path.ends_with("/..");
-}
-
-const char* engine_name(EngineKind kind) {
-  switch (kind) {
-    case EngineKind::kVllm: return "vLLM";
-    case EngineKind::kSglang: return "SGLang";
-    case EngineKind::kTriton: return "Triton";
-  }
-  return "";
 }
 
 // Builds the manifest of all pools of a configuration.
@@ -173,15 +169,24 @@ class EngineManifestBuilder {
       manifest().api_key = credentials.api_key_env;
       check("gateway.credentials.api_key_env", manifest().api_key, deployment::check_variable(manifest().api_key));
     } else if (!credentials.api_key_file.empty()) {
-      if (is_below(credentials.api_key_file, folder))
+      if (is_below(credentials.api_key_file, folder)) {
         manifest().api_key = credentials.api_key_file.substr(folder.size() + 1);
-      else
+        check("gateway.credentials.api_key_file", credentials.api_key_file,
+              deployment::check_secret_key(manifest().api_key));
+      } else {
         reading_.report("gateway.credentials.api_key_file",
                         "the container has no file " + options::quote(credentials.api_key_file),
                         fmt::format("put it into the Secret {}-secrets and name it {}/…", manifest().name, folder));
+      }
     }
     if (!manifest().api_key.empty() && flags_.kind == EngineKind::kTriton)
       note("Triton's front end serves requests without the API key of gateway.credentials, too.");
+    if (!manifest().api_key.empty() && flags_.kind == EngineKind::kTrtllm)
+      note("trtllm-serve serves requests without the API key of gateway.credentials, too.");
+    if (flags_.kind == EngineKind::kTrtllm && made_.prometheus.preset != "tensorrt_llm")
+      note(
+          "trtllm-serve has its metrics at /prometheus/metrics, which the planner does not read: let Prometheus scrape "
+          "it, and set prometheus.url and prometheus.preset: tensorrt_llm.");
   }
 
   void check_flags() {
@@ -235,6 +240,7 @@ class EngineManifestBuilder {
         pool.node_labels.emplace_back(label.substr(0, equals), label.substr(equals + 1));
     pool.warm_nodes =
         static_cast<std::uint32_t>(options::parse_count(warm_nodes_.of(pool.pool, "0"), 0, kWarmNodesMax).value_or(0));
+    check_mig(pool);
     pool.arguments = arguments_.all_of(pool.pool);
     pool.min_available = min_available_.of(pool.pool, {});
     if (const std::string sizes = batch_sizes_.of(pool.pool, {}); !sizes.empty())
@@ -278,6 +284,7 @@ class EngineManifestBuilder {
     else if (is_folder && flags_.weights_claim.empty() && flags_.weights_path.empty())
       reading_.report("--model", options::quote(pool.weights) + " needs a volume that contains it",
                       "give --weights-claim or --weights-path");
+    if (flags_.kind == EngineKind::kTrtllm) check_served_name(pool);
     if (flags_.kind != EngineKind::kTriton) return;
     if (!is_folder)
       reading_.report("--model",
@@ -286,6 +293,18 @@ class EngineManifestBuilder {
     if (served.empty() || served.find('/') != std::string::npos)
       reading_.report("model", "Triton serves a model under the name of a folder, is " + options::quote(served),
                       "use a name without '/'");
+  }
+
+  // trtllm-serve chooses the name in requests: that of the model, or of the folder of its weights.
+  void check_served_name(const EnginePool& pool) {
+    std::string name = pool.weights;
+    while (name.ends_with('/')) name.pop_back();
+    if (pool.weights.starts_with('/')) name = name.substr(name.rfind('/') + 1);
+    if (pool.served_model != name)
+      reading_.report("model",
+                      fmt::format("trtllm-serve serves {} under the name {}, is {}", options::quote(pool.weights),
+                                  options::quote(name), options::quote(pool.served_model)),
+                      "use this name, or a folder of the other name");
   }
 
   void set_parallelism(EnginePool& pool, const simulation::PoolSpec& spec, const std::string& path) {
@@ -305,7 +324,7 @@ class EngineManifestBuilder {
     if (gpus > kNodeGpusMax)
       reading_.report(path + "gpus", fmt::format("no node has {} GPUs for a pod of a Deployment", gpus),
                       "write a LeaderWorkerSet, and name it in pools[].kubernetes");
-    if (gpus > 1 && pool.gpu_resource.find("/mig-") != std::string::npos)
+    if (gpus > 1 && is_slice(pool.gpu_resource))
       reading_.report(
           path + "gpus",
           fmt::format("a replica on {} has one slice, is {}: slices cannot be combined", pool.gpu_resource, gpus),
@@ -315,16 +334,28 @@ class EngineManifestBuilder {
                       "use --engine vllm or sglang");
   }
 
+  // With the strategy `single` a slice is a nvidia.com/gpu, and with `none` there are no slices.
+  void check_mig(const EnginePool& pool) {
+    if (!is_slice(pool.gpu_resource)) return;
+    for (const auto& [key, value] : pool.node_labels)
+      if (key == kMigStrategy && value != kMigMixed)
+        reading_.report(
+            "--node-pool",
+            fmt::format("nodes with {}={} have no {}, so that no pod of {} would be scheduled", key, value,
+                        pool.gpu_resource, options::quote(pool.pool)),
+            fmt::format("use {}={}, or --gpu-resource {}", kMigStrategy, kMigMixed, deployment::kGpuResource));
+  }
+
   void set_limits(EnginePool& pool, const engine::EngineConfig& engine) {
     pool.max_sequences = engine.max_sequences;
     pool.max_batched_tokens = engine.max_batched_tokens;
     pool.chunked_prefill = engine.chunked_prefill;
     pool.prefix_caching = engine.prefix_caching;
-    pool.has_priorities = engine.queue_order == engine::QueueOrder::kPriority;
     pool.queue_delay_us = std::chrono::ceil<std::chrono::microseconds>(engine.queue_delay).count();
     if (flags_.kind != EngineKind::kTriton && pool.queue_delay_us > 0)
       note(fmt::format("{} has no queue delay: engine.queue_delay of pool {} counts in simulations only.", name(),
                        pool.pool));
+    for (std::string& each : set_scheduling(flags_.kind, engine, pool)) note(std::move(each));
   }
 
   void set_labels(EnginePool& pool, signals::Role role) {
@@ -414,10 +445,12 @@ void add_engine_flags(options::Table& table, EngineFlags& made) {
       .repeatable();
   table.group("Engines");
   table
-      .add(
-          {"", "--engine", "vllm, sglang, or triton with an engine of TensorRT-LLM"},
-          named_choice(made.kind,
-                       {{"vllm", EngineKind::kVllm}, {"sglang", EngineKind::kSglang}, {"triton", EngineKind::kTriton}}))
+      .add({"", "--engine",
+            "vllm, sglang, trtllm (trtllm-serve of TensorRT-LLM), or triton with an engine of TensorRT-LLM"},
+           named_choice(made.kind, {{"vllm", EngineKind::kVllm},
+                                    {"sglang", EngineKind::kSglang},
+                                    {"trtllm", EngineKind::kTrtllm},
+                                    {"triton", EngineKind::kTriton}}))
       .placeholder("KIND");
   table.add({"", "--weights-claim", "PersistentVolumeClaim for weights and downloads"}, text(made.weights_claim))
       .placeholder("NAME")

@@ -133,7 +133,9 @@ std::string overload(const configuration::GatewaySetup& gateway) {
     if (tenant.budget.limited())
       limits.add({"tenant " + tenant.name,
                   fmt::format("above {} tokens per minute {}", report::format_quantity(tenant.budget.tokens_per_minute),
-                              tenant.over_budget == dispatch::OverBudget::kQueue ? "queue as its class" : "refuse")});
+                              tenant.over_budget == dispatch::OverBudget::kReject  ? "refuse"
+                              : tenant.over_budget == dispatch::OverBudget::kQueue ? "queue as its class"
+                                                                                   : "queue as batch")});
   const admission::PressureLimits& pressure = options.pressure;
   limits.add(
       {"all", fmt::format("send fewer prompts to a replica from {} of its KV cache, none from {}",

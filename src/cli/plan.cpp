@@ -200,19 +200,9 @@ tl::expected<Parsed, int> read_options(const Arguments& arguments, PlanOptions& 
   if (plan.acts.value_or(false) && plan.engines == EngineHost::kOthers)
     return tl::make_unexpected(report_error(
         {core::ErrorCode::kInvalidInput, "--mode", "can act on --engines local and --engines kubernetes only", {}}));
-  const auto needs_local = [](const char* flag, const char* why) {
-    return tl::make_unexpected(report_error({core::ErrorCode::kInvalidInput, flag, why, {}}));
-  };
-  for (const configuration::Configuration& made : configuration::configurations_of(loaded.made))
-    for (const simulation::PoolSpec& pool : made.run.pools) {
-      if (pool.min_asleep > 0 && plan.engines == EngineHost::kKubernetes)
-        return needs_local(
-            "--asleep", "needs --engines local: the scale of an object of Kubernetes has no replicas that are asleep");
-      if (pool.switch_time > core::Duration{} && plan.engines == EngineHost::kOthers)
-        return needs_local("--switch-time",
-                           "needs --engines local or --engines kubernetes: the planner does not change the roles of "
-                           "engines that others run");
-    }
+  check_engine_host(loaded.made, plan.engines, *loaded.reading);
+  if (!loaded.reading->good()) return tl::make_unexpected(report_error(loaded.reading->problems()));
+  if (const auto tls = check_dashboard_tls(plan.access); !tls) return tl::make_unexpected(report_error(tls.error()));
   if (const auto gateways = gateways_of(plan); !gateways) return tl::make_unexpected(report_error(gateways.error()));
   return parsed;
 }

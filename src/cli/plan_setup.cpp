@@ -28,6 +28,8 @@ core::Result<actuation::PortRange> parse_ports(std::string_view text) {
   const auto last = dash == std::string_view::npos ? first : options::parse_count(text.substr(dash + 1), 1, UINT16_MAX);
   if (!first || !last || *last < *first)
     return core::invalid_input({}, "must be like 9000-9899, is " + options::quote(text));
+  if (*last - *first < 2)
+    return core::invalid_input({}, "must have three ports for each engine, is " + options::quote(text));
   return actuation::PortRange{static_cast<std::uint16_t>(*first), static_cast<std::uint16_t>(*last)};
 }
 
@@ -36,9 +38,10 @@ void add_credentials(options::Table& table, PlanOptions& made) {
   table.add({"", "--gateway-token-file", "file with the token of the gateways' admin addresses"},
             text(made.gateway_token_file));
   table.add({"", "--gateway-token-env", "environment variable with that token"}, text(made.gateway_token_env));
-  table.add(
-      {"", "--gateway-ca", "PEM file that verifies the certificates of the admin addresses; without it, plain HTTP"},
-      text(made.gateway_ca));
+  table.add({"", "--gateway-ca",
+             "PEM file that verifies the certificates of the admin addresses, for the hosts of --gateway; without it, "
+             "plain HTTP"},
+            text(made.gateway_ca));
   configuration::AccessSetup& access = made.access;
   table.add(
       {"", "--dashboard-hosts", "host names of the live page; its own address, loopback and localhost always work"},
@@ -130,6 +133,41 @@ configuration::Configuration live_defaults() {
   return made;
 }
 
+void check_engine_host(const configuration::Configuration& made, EngineHost engines, options::Reading& reading) {
+  const std::vector<configuration::Configuration> all = configuration::configurations_of(made);
+  for (std::size_t d = 0; d < all.size(); ++d) {
+    if (!made.deployments.empty()) reading.set_scope(fmt::format("deployments[{}]", d));
+    for (std::size_t i = 0; i < all[d].run.pools.size(); ++i) {
+      const simulation::PoolSpec& pool = all[d].run.pools[i];
+      const auto path = [&](const char* key) {
+        return reading.first_given({fmt::format("pools[{}].{}", i, key), key});
+      };
+      if (pool.min_asleep > 0 && engines == EngineHost::kKubernetes)
+        reading.report(path("asleep"),
+                       "needs --engines local: the scale of an object of Kubernetes has no replicas that are asleep");
+      if (pool.switch_time > core::Duration{} && engines == EngineHost::kOthers)
+        reading.report(path("switch_time"),
+                       "needs --engines local or --engines kubernetes: the planner does not change the roles of "
+                       "engines that others run");
+      if (pool.kubernetes.empty() && engines == EngineHost::kKubernetes)
+        reading.report(fmt::format("pools[{}].kubernetes", i), "is missing",
+                       "name the object to scale, such as deployment/NAME");
+    }
+    reading.set_scope({});
+  }
+}
+
+core::Result<void> check_dashboard_tls(const configuration::AccessSetup& access) {
+  if (access.tls_certificate.empty() && !access.tls_key.empty())
+    return core::invalid_input("--dashboard-tls-certificate", "is missing", "name the PEM file of the certificate");
+  if (!access.tls_certificate.empty() && access.tls_key.empty())
+    return core::invalid_input("--dashboard-tls-key", "is missing", "name the PEM file of the key");
+  if (access.tls_certificate.empty() && !access.client_ca.empty())
+    return core::invalid_input("--dashboard-client-ca", "has no effect without a certificate of the live page",
+                               "give --dashboard-tls-certificate and --dashboard-tls-key");
+  return {};
+}
+
 core::Result<void> check_deployable(std::string_view policy) {
   const std::string_view rule = decision::name_without_settings(policy);
   if (rule == "all" || rule == configuration::kClairvoyant || replay::is_schedule(policy))
@@ -193,10 +231,6 @@ core::Result<std::vector<net::HostNames::Host>> gateways_of(const PlanOptions& p
   auto gateways = parse_gateways(plan.gateways);
   if (!gateways) return gateways;
   if (gateways->empty()) return core::invalid_input("--gateway", "is empty", "name an address as HOST:PORT");
-  for (const auto& [host, port] : *gateways)
-    if (!plan.gateway_ca.empty() && !net::Address::parse(host, port))
-      return core::invalid_input("--gateway", "must be a numeric address with --gateway-ca, is " + options::quote(host),
-                                 "certificates are verified for that address");
   return gateways;
 }
 
@@ -222,7 +256,11 @@ core::Result<controller::DaemonOptions> make_daemon_options(const PlanOptions& p
   if (!gateways) return tl::make_unexpected(gateways.error());
   controller::DaemonOptions made;
   made.pools.assign(run.pools.begin(), run.pools.end());
-  made.kv_bytes_per_token = run.kv_bytes_per_token;
+  made.version = PENSTOCK_VERSION;
+  for (const simulation::PoolSpec& pool : run.pools) {
+    made.kv_bytes_per_token.push_back(pool.known_kv_bytes_per_token);
+    made.max_sequences.push_back(pool.known_max_sequences);
+  }
   made.model = run.model;
   made.slo = {run.slo, run.slo_goal, run.slo_segments};
   made.gateways.hosts = *std::move(gateways);

@@ -55,6 +55,12 @@ struct PlanOptions {
 // uses that of traces.
 [[nodiscard]] configuration::Configuration live_defaults();
 
+// Reports what a planner cannot do with engines of this kind: pools without an object to scale, sleep and switches of
+// roles.
+void check_engine_host(const configuration::Configuration& made, EngineHost engines, options::Reading& reading);
+// Returns an error for keys of TLS that have no effect without the others, so that the page would be open.
+[[nodiscard]] core::Result<void> check_dashboard_tls(const configuration::AccessSetup& access);
+
 // Errors: a policy that only a replay can run, and what is no policy, such as a list.
 [[nodiscard]] core::Result<void> check_deployable(std::string_view policy);
 
@@ -64,7 +70,7 @@ struct PlanOptions {
 
 // The hosts of --gateway and their ports. An error names what is neither an address nor a name, or is there twice.
 [[nodiscard]] core::Result<std::vector<net::HostNames::Host>> parse_gateways(const std::vector<std::string>& gateways);
-// The same for a planner, which needs one, and numeric addresses for certificates.
+// The same for a planner, which needs one.
 [[nodiscard]] core::Result<std::vector<net::HostNames::Host>> gateways_of(const PlanOptions& plan);
 
 // Sets the names of the series wva_*, if they are asked for.

@@ -84,12 +84,14 @@ options::Table emit_table(EmitOptions& made) {
            named_choice(made.kind, {{"none", Emit::kNothing}, {"keda", Emit::kKeda}}))
       .placeholder("KIND");
   table.add({"", "--namespace", "namespace of the emitted objects"}, text(made.in_namespace)).placeholder("NAME");
+  add_keda_flags(table, made.flags);
   return table;
 }
 
 void check_emit(EmitOptions& options, const configuration::Configuration& made, options::Reading& reading) {
   if (options.kind == Emit::kNothing) return;
   options.targets = scale_targets(options.in_namespace, made, reading);
+  options.settings = keda_settings(options.targets, options.flags, reading);
   for (const auto& [path, text] :
        {std::pair{"prometheus.url", made.prometheus.url}, {"prometheus.matchers", made.prometheus.matchers}})
     if (const auto good = deployment::check_utf8(text); !good) reading.report(path, good.error());
@@ -138,10 +140,12 @@ std::string scaled_objects(const EmitOptions& options, const configuration::Conf
         "Engines count a request at its end, so that this rate follows arrivals late; a gateway counts them at once.");
 
   std::vector<nlohmann::ordered_json> objects;
-  for (std::size_t i = 0; i < options.targets.size(); ++i)
-    objects.push_back(
-        deployment::manifest_of(object_of(options, made, options.targets[i], made.run.pools[i], policy,
-                                          i < capacities.size() ? capacities[i] : planner::ReplicaCapacity{})));
+  for (std::size_t i = 0; i < options.targets.size(); ++i) {
+    deployment::ScaledObject object = object_of(options, made, options.targets[i], made.run.pools[i], policy,
+                                                i < capacities.size() ? capacities[i] : planner::ReplicaCapacity{});
+    object.keda = options.settings[i];
+    objects.push_back(deployment::manifest_of(object));
+  }
   return text + deployment::to_yaml(objects);
 }
 

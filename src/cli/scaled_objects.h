@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/keda_settings.h"
 #include "configuration/configuration.h"
 #include "deployment/scaled_object.h"
 #include "options/reading.h"
@@ -19,7 +20,9 @@ enum class Emit : std::uint8_t { kNothing, kKeda };
 struct EmitOptions {
   Emit kind = Emit::kNothing;
   std::string in_namespace = "default";
-  std::vector<deployment::ScaleTarget> targets;  // By pool; set by check_emit().
+  KedaFlags flags;
+  std::vector<deployment::ScaleTarget> targets;    // By pool; set by check_emit().
+  std::vector<deployment::KedaSettings> settings;  // By pool; set by check_emit().
 };
 
 // The flags, which bind to the options.

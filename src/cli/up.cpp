@@ -14,6 +14,7 @@
 #include "cli/console.h"
 #include "cli/gateway_setup.h"
 #include "cli/log_setup.h"
+#include "cli/up_checks.h"
 #include "cli/up_folder.h"
 #include "cli/up_summary.h"
 #include "cli/up_users.h"
@@ -30,16 +31,6 @@ namespace penstock::cli {
 namespace {
 
 constexpr core::Duration kSummaryTimeout = std::chrono::seconds{2};
-
-struct UpOptions {
-  std::string dashboard = "127.0.0.1:8080", listen = "127.0.0.1:8000", admin_listen = "127.0.0.1:8081";
-  std::string ports = "9000-9899", peak = "12", trough = "1", period = "10m";  // The started processes check these.
-  core::Duration duration{};
-  std::uint32_t max_replicas = 6;
-  bool disaggregated = false, no_load = false;
-  std::string config, state_folder;
-  logging::LoggerOptions log;
-};
 
 options::Table table_of(UpOptions& made) {
   using namespace options;
@@ -140,9 +131,10 @@ class Supervisor {
 
   core::Result<void> begin(const std::string& program, const std::string& config, const std::string& token_file) {
     const std::string replicas = folder_ / "replicas.json";
-    parts_.push_back(part("gateway", {program, "gateway", "--config", config, "--replicas-file", replicas, "--listen",
-                                      options_.listen, "--admin-listen", admin(), "--ledger", folder_ / "ledger.sqlite",
-                                      "--admin-token-file", token_file, "--admin-token-guards", "prompts"}));
+    parts_.push_back(part(
+        "gateway", {program, "gateway", "--config", config, "--replicas-file", replicas, "--listen", options_.listen,
+                    "--admin-listen", options_.admin_listen, "--ledger", folder_ / "ledger.sqlite",
+                    "--admin-token-file", token_file, "--admin-token-guards", "prompts"}));
     parts_.push_back(part("planner", {program,
                                       "plan",
                                       "--config",
@@ -170,29 +162,9 @@ class Supervisor {
       for (std::string& argument : log_arguments(options_.log)) each.words.push_back(std::move(argument));
     // Without a name, the load takes the first model that the gateway lists.
     for (std::size_t i = 0; i < std::max<std::size_t>(1, users_.models.size()) && !options_.no_load; ++i) {
-      parts_.push_back(part("load", {program,
-                                     "load",
-                                     "http://" + options_.listen,
-                                     "--profile",
-                                     "diurnal",
-                                     "--period",
-                                     options_.period,
-                                     "--peak",
-                                     options_.peak,
-                                     "--trough",
-                                     options_.trough,
-                                     "--duration",
-                                     "365d",
-                                     "--input-tokens",
-                                     "200..6000",
-                                     "--output-tokens",
-                                     "40..400",
-                                     "--prefixes",
-                                     "12",
-                                     "--shared-prefix-tokens",
-                                     "1024",
-                                     "--prefix-share",
-                                     "0.6"}));
+      std::vector<std::string> words = load_words(options_);
+      words.insert(words.begin(), program);
+      parts_.push_back(part("load", std::move(words)));
       parts_.back().may_end = true;
       for (const std::string& word : users_.load_arguments()) parts_.back().words.push_back(word);
       if (users_.models.empty()) continue;
@@ -228,7 +200,7 @@ class Supervisor {
     made.words = std::move(words);
     return made;
   }
-  [[nodiscard]] std::string admin() const { return options_.admin_listen; }
+  [[nodiscard]] std::string admin() const { return client_address(options_.admin_listen); }
   [[nodiscard]] bool has_load() const {
     return std::any_of(parts_.begin(), parts_.end(),
                        [](const Part& each) { return each.name == "load" && each.process; });
@@ -258,7 +230,7 @@ class Supervisor {
 
   // The gateway is ready with the first engine; the load of a model needs one that serves it.
   void check_models() {
-    const auto address = parse_listen(options_.listen, "--listen");
+    const auto address = parse_listen(client_address(options_.listen), "--listen");
     net::FetchRequest request = net::request_to(*address, "/v1/models", std::chrono::seconds{2});
     if (const std::string key = users_.key(); !key.empty())
       request.field_lines = fmt::format("Authorization: Bearer {}\r\n", key);
@@ -281,7 +253,7 @@ class Supervisor {
   }
 
   void announce() {
-    const std::string page = options_.dashboard;
+    const std::string page = options_.dashboard == "0" ? "0" : client_address(options_.dashboard);
     print_status("the first engine serves");
     static_cast<void>(
         print(fmt::format("  OpenAI API     http://{}/v1   ({})\n"
@@ -289,8 +261,8 @@ class Supervisor {
                           "  metrics        http://{}/metrics{}\n"
                           "  logs, ledger   {}\n"
                           "Ctrl-C ends it all.\n",
-                          options_.listen, users_.text(), page == "0" ? "off" : "http://" + page, admin(),
-                          page == "0" ? "" : " and http://" + page + "/metrics", folder_.string())));
+                          client_address(options_.listen), users_.text(), page == "0" ? "off" : "http://" + page,
+                          admin(), page == "0" ? "" : " and http://" + page + "/metrics", folder_.string())));
   }
 
   void check_processes() {
@@ -304,7 +276,8 @@ class Supervisor {
         } else if (!each.may_end) {
           const std::string line = connect::last_line(each.log);
           fail(fmt::format("the {} ended by itself ({}){}", each.name, connect::describe(ended),
-                           line.empty() ? "" : ": " + line));
+                           line.empty() ? "" : ": " + line),
+               ended.exit_code == kBadInput ? kBadInput : kEnvironment);
         } else {
           print_status(each.name + " has ended: " + connect::last_line(each.log));
         }
@@ -343,9 +316,9 @@ class Supervisor {
     return address ? std::optional{*address} : std::nullopt;
   }
 
-  void fail(const std::string& why) {
+  void fail(const std::string& why, int code = kEnvironment) {
     print_error_text("penstock: " + report::printable(why) + "\n");
-    end(kEnvironment);
+    end(code);
   }
 
   // Without a gateway no requests are open, and the planner could not learn that: it is killed together with its
@@ -379,26 +352,6 @@ class Supervisor {
   std::string summary_;
 };
 
-// Reports an address that is invalid or taken before anything starts. The started processes open them again.
-core::Result<void> check_addresses(const UpOptions& options) {
-  std::vector<int> opened;
-  core::Result<void> checked;
-  for (const auto& [flag, text] : {std::pair{"--listen", options.listen},
-                                   {"--admin-listen", options.admin_listen},
-                                   {"--dashboard", options.dashboard}}) {
-    if (text == "0" && std::string_view{flag} == "--dashboard") continue;
-    checked = parse_listen(text, flag)
-                  .and_then([](const net::Address& address) { return net::listen_on(address, false); })
-                  .map([&](int socket) { opened.push_back(socket); });
-    if (checked) continue;
-    // The error of a port names the address.
-    if (checked.error().where != flag) checked.error().where = fmt::format("{} {}", flag, checked.error().where);
-    break;
-  }
-  for (const int socket : opened) ::close(socket);
-  return checked;
-}
-
 core::Result<std::string> config_file(const UpOptions& options, const std::filesystem::path& folder) {
   if (!options.config.empty()) return options.config;
   const std::string path = folder / "penstock.yaml";
@@ -422,6 +375,7 @@ int up(const Arguments& arguments) {
   const auto parsed = parse_arguments(up_usage(table), arguments);
   if (!parsed) return parsed.error();
   if (const auto read = read_flags(table, *parsed); !read) return read.error();
+  if (const options::Problems problems = check_parts(made, *parsed); !problems.empty()) return report_error(problems);
   if (const auto checked = check_addresses(made); !checked) return report_error(checked.error());
   const auto folder = make_run_folder(made.state_folder);
   if (!folder) return report_error(folder.error());

@@ -16,6 +16,8 @@ namespace penstock::cli {
 namespace {
 
 constexpr std::size_t kRunsKept = 20;
+constexpr const char* kRunLock = "up.lock";
+constexpr const char* kFleetLock = "fleet.json.lock";  // Of the planner.
 constexpr std::uint64_t kRunNumberMax = 1'000'000'000;
 
 // The folder of all runs, which only this user may read.
@@ -24,6 +26,16 @@ std::filesystem::path folder_of_runs(std::error_code& error) {
   if (state != nullptr && *state == '/') return std::filesystem::path{state} / "penstock" / "up";
   if (home != nullptr && *home == '/') return std::filesystem::path{home} / ".local" / "state" / "penstock" / "up";
   return std::filesystem::temp_directory_path(error) / fmt::format("penstock-up-{}", ::getuid());
+}
+
+// Returns true if a run goes on in the folder.
+bool is_in_use(const std::filesystem::path& folder) {
+  std::error_code error;
+  for (const char* name : {kRunLock, kFleetLock}) {
+    if (!std::filesystem::exists(folder / name, error)) continue;
+    if (const auto lock = connect::FileLock::take(folder / name); !lock || !*lock) return true;
+  }
+  return false;
 }
 
 // Runs are numbered from 1. Makes the folder of a new one and removes the oldest beyond kRunsKept.
@@ -38,8 +50,10 @@ std::filesystem::path make_numbered_folder(std::error_code& error) {
         numbers.push_back(*number);
   std::sort(numbers.begin(), numbers.end());
   for (std::size_t i = 0; i + kRunsKept <= numbers.size(); ++i) {
+    const std::filesystem::path folder = runs / std::to_string(numbers[i]);
+    if (is_in_use(folder)) continue;
     std::error_code ignored;  // A run that cannot be removed is kept.
-    std::filesystem::remove_all(runs / std::to_string(numbers[i]), ignored);
+    std::filesystem::remove_all(folder, ignored);
   }
   // Another `penstock up` may take the number at the same time.
   for (std::uint64_t number = numbers.empty() ? 1 : numbers.back() + 1; !error; ++number)
@@ -68,10 +82,10 @@ core::Result<connect::FileLock> lock_run_folder(const std::filesystem::path& fol
     return core::environment_error(folder.string(), "is used by another `penstock up` or planner",
                                    "stop it, or give this one another --state-dir");
   };
-  auto mine = take("up.lock");
+  auto mine = take(kRunLock);
   if (!mine) return mine;
   // The planner of this run takes its lock later.
-  if (auto of_planner = take("fleet.json.lock"); !of_planner) return of_planner;
+  if (auto of_planner = take(kFleetLock); !of_planner) return of_planner;
   return mine;
 }
 

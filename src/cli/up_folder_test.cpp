@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <optional>
+#include <string>
 #include <utility>
 
 namespace penstock::cli {
@@ -45,6 +47,28 @@ TEST(UpFolder, TheFolderOfAnotherRunOrPlannerIsRefused) {
   ASSERT_TRUE(planner && planner->has_value());
   EXPECT_FALSE(lock_run_folder(folder));
   std::filesystem::remove_all(folder);
+}
+
+TEST(UpFolder, TheFolderOfARunThatGoesOnIsKeptWhateverNumberOfRunsFollows) {
+  const std::filesystem::path state = std::filesystem::path{::testing::TempDir()} / "penstock-up-runs";
+  std::filesystem::remove_all(state);
+  const char* before = std::getenv("XDG_STATE_HOME");
+  const std::string restored = before == nullptr ? "" : before;
+  ::setenv("XDG_STATE_HOME", state.c_str(), 1);
+  const auto first = make_run_folder("");
+  ASSERT_TRUE(first);
+  const auto lock = lock_run_folder(*first);
+  ASSERT_TRUE(lock);
+  std::filesystem::path second;
+  for (int i = 0; i < 25; ++i) {
+    const auto next = make_run_folder("");
+    ASSERT_TRUE(next);
+    if (i == 0) second = *next;
+  }
+  EXPECT_TRUE(std::filesystem::exists(*first));
+  EXPECT_FALSE(std::filesystem::exists(second));
+  restored.empty() ? ::unsetenv("XDG_STATE_HOME") : ::setenv("XDG_STATE_HOME", restored.c_str(), 1);
+  std::filesystem::remove_all(state);
 }
 
 }  // namespace

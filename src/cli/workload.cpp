@@ -11,6 +11,7 @@
 #include "cli/console.h"
 #include "configuration/configuration.h"
 #include "configuration/traces.h"
+#include "options/values.h"
 #include "report/format.h"
 #include "report/grid.h"
 #include "report/write_file.h"

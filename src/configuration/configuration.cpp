@@ -340,6 +340,26 @@ void check_engine(const engine::EngineConfig& engine, const std::string& prefix,
   }
 }
 
+namespace {
+
+// Engines of others are what the configuration describes, not the defaults of the simulation.
+void settle_known_engine(simulation::PoolSpec& pool, const std::string& max_sequences, double kv_bytes_per_token,
+                         const Reading& reading) {
+  const auto profile = engine::find_profile(pool.step_time_model);
+  const bool is_measured = profile && profile->sequences_max >= 1.0 && !profile->sequences_at_least;
+  if (is_measured || reading.given(max_sequences)) pool.known_max_sequences = pool.engine.max_sequences;
+  if (reading.given("kv_transfer.bytes_per_token")) {
+    pool.known_kv_bytes_per_token = kv_bytes_per_token;
+  } else if (const auto roofline = engine::find_roofline(pool.step_time_model)) {
+    const engine::RooflineSpec& spec = roofline->spec();
+    const std::uint32_t ranks = std::min(spec.attention_ranks, spec.tensor_parallel);
+    pool.known_kv_bytes_per_token =
+        engine::kv_layout(spec, pool.engine.block_tokens).token_bytes() * spec.gpus() / ranks;
+  }
+}
+
+}  // namespace
+
 std::vector<std::string_view> all_policies() {
   std::vector<std::string_view> names = planner::policy_names();
   names.insert(names.begin(), kPenstock);
@@ -362,6 +382,8 @@ void settle(Configuration& made, Reading& reading) {
                          {path_in_pool(reading, prefix_of_pool(i), "engine.kv_blocks"),
                           path_in_pool(reading, prefix_of_pool(i), "engine.max_sequences")},
                          reading);
+    settle_known_engine(made.run.pools[i], path_in_pool(reading, prefix_of_pool(i), "engine.max_sequences"),
+                        made.run.kv_bytes_per_token, reading);
   }
   check_blocks(made, reading);
   check_switches(made, reading);

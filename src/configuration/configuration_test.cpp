@@ -86,6 +86,26 @@ TEST(Configuration, KvBlocksFollowTheMemoryOfTheGpus) {
             "without any overhead; leave it out for 24151 tokens\n");
 }
 
+TEST(Configuration, EnginesOfOthersAreOnlyWhatIsConfiguredOfThem) {
+  const auto pool_of = [](const std::string& yaml) { return loaded(yaml).run.pools[0]; };
+  EXPECT_FALSE(pool_of("").known_max_sequences);
+  EXPECT_FALSE(pool_of("").known_kv_bytes_per_token);
+  EXPECT_EQ(pool_of("engine: {max_sequences: 256}\n").known_max_sequences, 256U);
+  EXPECT_EQ(pool_of("pools: [{name: a, engine: {max_sequences: 64}}]\n").known_max_sequences, 64U);
+  EXPECT_EQ(pool_of("kv_transfer: {bytes_per_token: 70kB}\n").known_kv_bytes_per_token, 70'000.0);
+  // 32 layers, 8 KV heads of 128 elements in 16 bit, on all GPUs together.
+  EXPECT_EQ(pool_of("engine: {model: 'roofline:llama-3.1-8b,h100'}\n").known_kv_bytes_per_token, 131'072.0);
+  EXPECT_EQ(pool_of("engine: {model: 'roofline:llama-3.1-8b,h100,tp=2'}\n").known_kv_bytes_per_token, 131'072.0);
+  const Configuration two = loaded(
+      "engine: {max_sequences: 32}\nkv_transfer: {bytes_per_token: 1kB}\n"
+      "deployments: [{name: a, model: a}, {name: b, model: b, engine: {max_sequences: 8}}]\n");
+  const std::vector<simulation::PoolSpec> pools = all_pools(two);
+  ASSERT_EQ(pools.size(), 2U);
+  EXPECT_EQ(pools[0].known_max_sequences, 32U);
+  EXPECT_EQ(pools[1].known_max_sequences, 8U);
+  EXPECT_EQ(pools[1].known_kv_bytes_per_token, 1000.0);
+}
+
 TEST(Configuration, LimitsOfAnEngineAreThoseOfItsMeasuredProfileUnlessTheyAreGiven) {
   const std::string file = ::testing::TempDir() + "limits_of_a_profile.json";
   const auto limits_of = [&](const std::string& fields, const std::vector<std::pair<std::string, std::string>>& flags) {

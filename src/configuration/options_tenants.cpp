@@ -33,9 +33,12 @@ void add_tenant(Table& table, TenantOptions& tenant) {
             number(tenant.budget.tokens_per_minute, 0.0, 1e12));
   table.add({"burst", "", "largest budget that can be saved up"}, number(tenant.budget.burst, 0.0, 1e12))
       .by_default("tokens of a minute");
-  table.add({"over_budget", "", "reject, or queue until there is budget"},
-            named_choice(tenant.over_budget,
-                         {{"reject", dispatch::OverBudget::kReject}, {"queue", dispatch::OverBudget::kQueue}}));
+  table.add({"over_budget", "",
+             "of requests above the budget or `concurrent`: reject, queue (wait as their class does) or batch (become "
+             "batch requests)"},
+            named_choice(tenant.over_budget, {{"reject", dispatch::OverBudget::kReject},
+                                              {"queue", dispatch::OverBudget::kQueue},
+                                              {"batch", dispatch::OverBudget::kBatch}}));
   table.add({"reserve", "",
              "what a request takes from the budget until its end: worst (the most that it can use) or expected (the "
              "estimate)"},

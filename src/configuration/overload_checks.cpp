@@ -103,8 +103,18 @@ class OverloadChecker {
     return std::any_of(tenants_.begin(), tenants_.end(), [](const TenantOptions& tenant) { return tenant.tier != 0; });
   }
 
+  // A tenant that sheds has an error of its own.
+  void check_over_budget(const TenantOptions& tenant, const std::string& path) {
+    if (tenant.over_budget != dispatch::OverBudget::kBatch || tenant.overload == OverloadAction::kShed) return;
+    if (admission::action_of(tenant.overload, options_.batch.overload, options_.batch.queue_time) ==
+        OverloadAction::kShed)
+      reading_.report(path, "batch needs batch requests that wait, and those of the tenant do not",
+                      "raise classes.batch.queue_time, and write no classes.batch.overload: shed");
+  }
+
   void check_tenant(std::size_t index) {
     const TenantOptions& tenant = tenants_[index];
+    check_over_budget(tenant, fmt::format("tenants[{}].over_budget", index));
     if (!tenant.overload) return;
     const std::string path = fmt::format("tenants[{}].overload", index);
     const bool no_wait = options_.of_class(tenant.traffic_class).queue_time == core::Duration{};
@@ -113,8 +123,9 @@ class OverloadChecker {
           path,
           fmt::format("{} needs a {} above 0s", to_string(*tenant.overload), key(tenant.traffic_class, "queue_time")),
           "write shed, or omit it");
-    if (*tenant.overload == OverloadAction::kShed && tenant.over_budget == dispatch::OverBudget::kQueue)
-      return reading_.report(path, "shed contradicts over_budget: queue, since no request of the tenant waits");
+    if (*tenant.overload == OverloadAction::kShed && tenant.over_budget != dispatch::OverBudget::kReject)
+      return reading_.report(path, fmt::format("shed contradicts over_budget: {}, since no request of the tenant waits",
+                                               to_string(tenant.over_budget)));
     const bool outranked = std::any_of(tenants_.begin(), tenants_.end(),
                                        [&](const TenantOptions& other) { return other.tier > tenant.tier; });
     if (*tenant.overload == OverloadAction::kDrop && tenant.traffic_class == Class::kInteractive && !outranked)

@@ -40,6 +40,12 @@ TEST(OverloadChecks, ContradictionsNameTheirPlace) {
        "p.yaml:2:56: tenants[0].overload: queue needs a classes.batch.queue_time above 0s; write shed, or omit it\n"},
       {"tenants: [{name: a, keys: [k], overload: shed, over_budget: queue}]\n",
        "p.yaml:1:42: tenants[0].overload: shed contradicts over_budget: queue, since no request of the tenant waits\n"},
+      {"tenants: [{name: a, keys: [k], overload: shed, over_budget: batch}]\n",
+       "p.yaml:1:42: tenants[0].overload: shed contradicts over_budget: batch, since no request of the tenant waits\n"},
+      {"tenants: [{name: a, keys: [k], over_budget: batch}]\nclasses: {batch: {queue_time: 0s}}\n",
+       "p.yaml:1:45: tenants[0].over_budget: batch needs batch requests that wait, and those of the tenant do not; "
+       "raise "
+       "classes.batch.queue_time, and write no classes.batch.overload: shed\n"},
       {"tenants: [{name: a, keys: [k], overload: drop}, {name: b, keys: [l]}]\n",
        "p.yaml:1:42: tenants[0].overload: drop has no effect, since no tenant has precedence over the tenant; write "
        "class: batch, or give other tenants a higher tier\n"},

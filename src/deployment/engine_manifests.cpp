@@ -19,6 +19,8 @@ constexpr const char* kZone = "topology.kubernetes.io/zone";
 constexpr const char* kHost = "kubernetes.io/hostname";
 constexpr const char* kPauseImage = "registry.k8s.io/pause:3.10.1";
 constexpr std::uint16_t kNixlPort = 5600;
+constexpr const char* kTrtllmFolder = "/etc/trtllm";
+constexpr const char* kTrtllmSettings = "settings.yaml";
 constexpr std::int64_t kNoticeTime = 5;  // Seconds in which gateways learn that a pod ends, before its engine does.
 constexpr std::int64_t kExitTime = 15;   // Seconds in which an engine without requests ends.
 constexpr std::int64_t kStartUpMin = 30 * 60;  // Seconds that an engine may take in any case: it may download weights.
@@ -33,6 +35,7 @@ const char* name_of(EngineKind kind) {
     case EngineKind::kVllm: return "vllm";
     case EngineKind::kSglang: return "sglang";
     case EngineKind::kTriton: return "triton";
+    case EngineKind::kTrtllm: return "trtllm";
   }
   return "";
 }
@@ -87,7 +90,12 @@ Json vllm_arguments(const EngineManifest& engine, const EnginePool& pool) {
   if (engine.context_tokens) words.add("--max-model-len", *engine.context_tokens);
   words.add(pool.prefix_caching ? "--enable-prefix-caching" : "--no-enable-prefix-caching");
   words.add_if(!pool.chunked_prefill, "--no-enable-chunked-prefill").add("--enable-prompt-tokens-details");
-  if (pool.has_priorities) words.add("--scheduling-policy", "priority");
+  const EngineScheduling& scheduling = pool.scheduling;
+  if (scheduling.by_priority) words.add("--scheduling-policy", "priority");
+  if (scheduling.watermark > 0.0) words.add("--watermark", fmt::format("{}", scheduling.watermark));
+  // vLLM does not start with more tokens than its context has.
+  if (const std::uint32_t tokens = scheduling.long_prefill_tokens; tokens > 0)
+    words.add("--long-prefill-token-threshold", std::min(tokens, engine.context_tokens.value_or(tokens)));
   // The connector has one role: the gateway decides which engine prefills.
   if (!pool.transfers_kv_with.empty())
     words.add("--kv-transfer-config", R"({"kv_connector":"NixlConnector","kv_role":"kv_both"})");
@@ -105,7 +113,13 @@ Json sglang_arguments(const EngineManifest& engine, const EnginePool& pool) {
   if (pool.gpu_memory) words.add("--mem-fraction-static", fmt::format("{}", *pool.gpu_memory));
   if (engine.context_tokens) words.add("--context-length", *engine.context_tokens);
   words.add_if(!pool.prefix_caching, "--disable-radix-cache").add("--enable-metrics").add("--enable-cache-report");
-  words.add_if(pool.has_priorities, "--enable-priority-scheduling");
+  // By default SGLang serves the highest number first, and requests without one last.
+  const EngineScheduling& scheduling = pool.scheduling;
+  if (scheduling.by_priority) words.add("--enable-priority-scheduling").add("--default-priority-value", "0");
+  if (scheduling.shortest_first) words.add("--schedule-policy", "shortest-prefill-first");
+  if (scheduling.preempts_by_priority) words.add("--retraction-policy", "priority");
+  if (scheduling.preempts_least_progress) words.add("--retraction-policy", "length");
+  words.add_if(scheduling.by_priority || scheduling.preempts_by_priority, "--schedule-low-priority-values-first");
   if (!engine.api_key.empty()) words.add("--api-key", "$(ENGINE_API_KEY)");
   return words.take(pool.arguments);
 }
@@ -116,6 +130,29 @@ Json triton_arguments(const EngineManifest& engine, const EnginePool& pool) {
   return words.add("--openai-port", engine.port).take(pool.arguments);
 }
 
+// Flags of trtllm-serve 1.2, which takes the model as an operand and ends by itself after the last open request.
+Json trtllm_arguments(const EngineManifest& engine, const EnginePool& pool) {
+  Words words{pool.weights, "--host", "0.0.0.0"};
+  words.add("--port", engine.port).add("--tp_size", pool.tensor_parallel);
+  if (pool.pipeline_parallel > 1) words.add("--pp_size", pool.pipeline_parallel);
+  words.add("--max_batch_size", pool.max_sequences).add("--max_num_tokens", pool.max_batched_tokens);
+  if (engine.context_tokens) words.add("--max_seq_len", *engine.context_tokens);
+  words.add_if(pool.chunked_prefill, "--enable_chunked_prefill");
+  words.add("--extra_llm_api_options", kTrtllmFolder + std::string{"/"} + kTrtllmSettings);
+  return words.take(pool.arguments);
+}
+
+// What trtllm-serve has no flags for, and the share of the memory, which this section would replace. Without the first
+// two keys it has no metrics for Prometheus.
+std::string trtllm_settings_of(const EnginePool& pool) {
+  std::string text = "return_perf_metrics: true\nenable_iter_perf_stats: true\nkv_cache_config:\n";
+  text += fmt::format("  enable_block_reuse: {}\n", pool.prefix_caching);
+  if (pool.gpu_memory) text += fmt::format("  free_gpu_memory_fraction: {}\n", *pool.gpu_memory);
+  return text;
+}
+
+bool takes_api_key(EngineKind kind) { return kind == EngineKind::kVllm || kind == EngineKind::kSglang; }
+
 Json secret_variable(const EngineManifest& engine, const char* name, const std::string& key, bool is_optional) {
   Json reference{{"name", engine.name + "-secrets"}, {"key", key}};
   if (is_optional) reference["optional"] = true;
@@ -125,7 +162,7 @@ Json secret_variable(const EngineManifest& engine, const char* name, const std::
 Json environment_of(const EngineManifest& engine, const EnginePool& pool) {
   Json list = Json::array({{{"name", "HF_HOME"}, {"value", kWeightsFolder + std::string{"/huggingface"}}},
                            secret_variable(engine, "HF_TOKEN", "HF_TOKEN", true)});
-  if (!engine.api_key.empty() && engine.kind != EngineKind::kTriton)
+  if (!engine.api_key.empty() && takes_api_key(engine.kind))
     list.push_back(secret_variable(engine, engine.kind == EngineKind::kVllm ? "VLLM_API_KEY" : "ENGINE_API_KEY",
                                    engine.api_key, false));
   if (!pool.transfers_kv_with.empty()) {
@@ -170,6 +207,10 @@ Json engine_container(const EngineManifest& engine, const EnginePool& pool) {
       command = {"python3", "/opt/tritonserver/python/openai/openai_frontend/main.py"};
       arguments = triton_arguments(engine, pool);
       break;
+    case EngineKind::kTrtllm:
+      command = {"trtllm-serve", "serve"};
+      arguments = trtllm_arguments(engine, pool);
+      break;
   }
   Json ports = Json::array({container_port(engine.port_name, engine.port)});
   if (!pool.transfers_kv_with.empty()) ports.push_back(container_port("nixl", kNixlPort));
@@ -178,6 +219,8 @@ Json engine_container(const EngineManifest& engine, const EnginePool& pool) {
   Json mounts =
       Json::array({{{"name", "weights"}, {"mountPath", kWeightsFolder}}, {{"name", "shm"}, {"mountPath", "/dev/shm"}}});
   if (engine.kind == EngineKind::kTriton) mounts.push_back({{"name", "models"}, {"mountPath", "/models"}});
+  if (engine.kind == EngineKind::kTrtllm)
+    mounts.push_back({{"name", "settings"}, {"mountPath", kTrtllmFolder}, {"readOnly", true}});
   return {{"name", "engine"},
           {"image", engine.image},
           {"command", std::move(command)},
@@ -208,6 +251,8 @@ Json volumes_of(const EngineManifest& engine, const EnginePool& pool) {
     made.push_back({{"name", "models"}, {"emptyDir", Json::object()}});
     made.push_back({{"name", "settings"}, {"configMap", {{"name", pool.deployment + kTritonSuffix}}}});
   }
+  if (engine.kind == EngineKind::kTrtllm)
+    made.push_back({{"name", "settings"}, {"configMap", {{"name", pool.deployment + kTrtllmSuffix}}}});
   return made;
 }
 
@@ -274,6 +319,9 @@ class EngineObjects {
     if (engine_.kind == EngineKind::kTriton)
       add("v1", "ConfigMap", pool.deployment + kTritonSuffix, labels)["data"] = {
           {"dynamic_batching.pbtxt", batching_of(pool)}, {"repository.py", std::string{assets::triton_repository()}}};
+    if (engine_.kind == EngineKind::kTrtllm)
+      add("v1", "ConfigMap", pool.deployment + kTrtllmSuffix,
+          labels)["data"] = {{kTrtllmSettings, trtllm_settings_of(pool)}};
     add_deployment(pool, labels, of_pods, selector);
     // By default a share of the pods that may be missing. Of those that must be there, 80 % would be all of up to four.
     add("policy/v1", "PodDisruptionBudget", pool.deployment, labels)["spec"] = {
@@ -331,6 +379,8 @@ class EngineObjects {
     // Other settings are other pods, which read them when they start.
     if (engine_.kind == EngineKind::kTriton)
       metadata["annotations"] = {{"penstock/queue-delay", fmt::format("{}us", pool.queue_delay_us)}};
+    if (engine_.kind == EngineKind::kTrtllm)
+      metadata["annotations"] = {{"penstock/settings", trtllm_settings_of(pool)}};
     add("apps/v1", "Deployment", pool.deployment, labels)["spec"] = {
         {"selector", {{"matchLabels", selector}}},
         {"strategy", {{"type", "RollingUpdate"}, {"rollingUpdate", {{"maxUnavailable", 0}, {"maxSurge", 1}}}}},
@@ -373,6 +423,7 @@ const char* default_image(EngineKind kind) {
     case EngineKind::kVllm: return "vllm/vllm-openai:v0.32.0";
     case EngineKind::kSglang: return "lmsysorg/sglang:v0.5.23";
     case EngineKind::kTriton: return "nvcr.io/nvidia/tritonserver:26.07-trtllm-python-py3";
+    case EngineKind::kTrtllm: return "nvcr.io/nvidia/tensorrt-llm/release:1.2.1";
   }
   return "";
 }

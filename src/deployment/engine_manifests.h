@@ -11,7 +11,7 @@
 
 namespace penstock::deployment {
 
-enum class EngineKind : std::uint8_t { kVllm, kSglang, kTriton };
+enum class EngineKind : std::uint8_t { kVllm, kSglang, kTriton, kTrtllm };
 
 // The release whose flags the manifests use, such as "vllm/vllm-openai:v0.32.0".
 [[nodiscard]] const char* default_image(EngineKind kind);
@@ -20,7 +20,17 @@ inline constexpr const char* kGpuResource = "nvidia.com/gpu";
 inline constexpr const char* kWeightsFolder = "/weights";  // Of an engine's container; it also holds downloads.
 inline constexpr const char* kWarmSuffix = "-warm";        // Of the Deployment of placeholders.
 inline constexpr const char* kTritonSuffix = "-triton";    // Of the ConfigMap with the settings of a Triton.
+inline constexpr const char* kTrtllmSuffix = "-trtllm";    // Of that with the settings of a trtllm-serve.
 inline constexpr std::size_t kEngineSuffixBytesMax = 7;    // Of names that are made from the name of a Deployment.
+
+// How an engine orders requests and divides an iteration. What it has no flag for is ignored.
+struct EngineScheduling {
+  bool by_priority = false;     // A lower number goes first, as the gateway sends it; requests without one have 0.
+  bool shortest_first = false;  // SGLang.
+  bool preempts_by_priority = false, preempts_least_progress = false;  // SGLang; vLLM preempts as it schedules.
+  double watermark = 0.0;                 // vLLM: share of the KV blocks that stay free at admission.
+  std::uint32_t long_prefill_tokens = 0;  // vLLM: most tokens of a prompt in an iteration; 0: no limit.
+};
 
 using PodLabels = std::map<std::string, std::string, std::less<>>;
 
@@ -35,7 +45,8 @@ struct EnginePool {
   std::string served_model;  // The name in requests.
   std::uint32_t tensor_parallel = 1, pipeline_parallel = 1;  // Their product is the number of GPUs.
   std::uint32_t max_sequences = 256, max_batched_tokens = 8192;
-  bool chunked_prefill = true, prefix_caching = true, has_priorities = false;
+  bool chunked_prefill = true, prefix_caching = true;
+  EngineScheduling scheduling;
   std::optional<double> gpu_memory;   // Share of the memory of each GPU; empty: the engine's default.
   std::int64_t queue_delay_us = 0;    // Of Triton only.
   std::string preferred_batch_sizes;  // Of Triton only: "1, 2, 4"; empty: none.

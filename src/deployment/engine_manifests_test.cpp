@@ -116,7 +116,7 @@ TEST(EngineManifests, LimitsOfTheConfigurationAreFlagsOfTheEngine) {
   pool.max_sequences = 64;
   pool.max_batched_tokens = 4096;
   pool.prefix_caching = pool.chunked_prefill = false;
-  pool.has_priorities = true;
+  pool.scheduling.by_priority = true;
   pool.gpu_memory = 0.85;
   pool.arguments = {"--quantization=fp8"};
   engine.context_tokens = 32768;
@@ -133,7 +133,52 @@ TEST(EngineManifests, LimitsOfTheConfigurationAreFlagsOfTheEngine) {
             R"(["--model-path","Qwen/Qwen3-32B","--served-model-name","qwen","--host","0.0.0.0","--port","8000",)"
             R"("--tp-size","2","--pp-size","2","--max-running-requests","64","--chunked-prefill-size","-1",)"
             R"("--mem-fraction-static","0.85","--context-length","32768","--disable-radix-cache","--enable-metrics",)"
-            R"("--enable-cache-report","--enable-priority-scheduling","--quantization=fp8"])");
+            R"("--enable-cache-report","--enable-priority-scheduling","--default-priority-value","0",)"
+            R"("--schedule-low-priority-values-first","--quantization=fp8"])")
+      << "a lower number goes first in all engines, and 0 is that of requests without one";
+}
+
+TEST(EngineManifests, SchedulingThatTheEngineHasIsAFlag) {
+  EngineManifest engine = two_pools();
+  EnginePool& pool = engine.pools[0];
+  pool.scheduling.watermark = 0.05;
+  pool.scheduling.long_prefill_tokens = 2457;
+  EXPECT_EQ(value_of(engine_container(engine)["args"], "--watermark"), "0.05");
+  EXPECT_EQ(value_of(engine_container(engine)["args"], "--long-prefill-token-threshold"), "2457");
+  engine.context_tokens = 2048;
+  EXPECT_EQ(value_of(engine_container(engine)["args"], "--long-prefill-token-threshold"), "2048")
+      << "vLLM refuses more than the context";
+  engine.kind = EngineKind::kSglang;
+  pool.scheduling.shortest_first = pool.scheduling.preempts_by_priority = true;
+  const Json arguments = engine_container(engine)["args"];
+  EXPECT_EQ(value_of(arguments, "--schedule-policy"), "shortest-prefill-first");
+  EXPECT_EQ(value_of(arguments, "--retraction-policy"), "priority");
+  EXPECT_EQ(std::count(arguments.begin(), arguments.end(), "--schedule-low-priority-values-first"), 1);
+}
+
+TEST(EngineManifests, TrtllmServeHasTheRestOfItsSettingsInAFile) {
+  EngineManifest engine = two_pools();
+  engine.kind = EngineKind::kTrtllm;
+  EnginePool& pool = engine.pools[0];
+  pool.tensor_parallel = 2;
+  pool.prefix_caching = false;
+  pool.gpu_memory = 0.85;
+  engine.context_tokens = 32768;
+  engine.api_key = "KEY";
+  const Json container = engine_container(engine);
+  EXPECT_EQ(container["args"].dump(),
+            R"(["Qwen/Qwen3-32B","--host","0.0.0.0","--port","8000","--tp_size","2","--max_batch_size","256",)"
+            R"("--max_num_tokens","8192","--max_seq_len","32768","--enable_chunked_prefill",)"
+            R"("--extra_llm_api_options","/etc/trtllm/settings.yaml"])");
+  EXPECT_EQ(container["readinessProbe"]["httpGet"]["path"], "/health");
+  EXPECT_EQ(container["env"].dump().find("KEY\""), std::string::npos) << "it has no flag for a key";
+  const std::string settings =
+      "return_perf_metrics: true\nenable_iter_perf_stats: true\nkv_cache_config:\n  enable_block_reuse: false\n"
+      "  free_gpu_memory_fraction: 0.85\n";
+  const auto objects = manifests_of(engine);
+  EXPECT_EQ(engine_object(objects, "ConfigMap", pool.deployment + kTrtllmSuffix)["data"]["settings.yaml"], settings);
+  EXPECT_EQ(template_of(engine)["metadata"]["annotations"]["penstock/settings"], settings)
+      << "pods with other settings are replaced";
 }
 
 TEST(EngineManifests, PoolsThatMoveKvPreferOneZone) {

@@ -21,16 +21,25 @@ namespace {
 struct LoadMetricNames {
   LoadMetric metric;
   std::string_view name, pod_metric;
-  // The value of a replica, as of telemetry/token_metrics.cpp: {0} are the labels and {1} is the window.
+  // The value of a replica, as of telemetry/token_metrics.cpp, or of the pool, as of report/metrics.cpp: {0} are the
+  // labels and {1} is the window.
   std::string_view query;
 };
 constexpr std::array kLoadMetrics{
-    LoadMetricNames{LoadMetric::kTokenInRate, "token-in-rate", "llm_token_in_rate", "rate(tokens_in_total{0}[{1}s])"},
+    LoadMetricNames{LoadMetric::kTokenInRate, "token-in-rate", "llm_token_in_rate",
+                    "rate(tokens_in_total{{{0}}}[{1}s])"},
     LoadMetricNames{LoadMetric::kTokenOutRate, "token-out-rate", "llm_token_out_rate",
-                    "rate(tokens_out_total{0}[{1}s])"},
+                    "rate(tokens_out_total{{{0}}}[{1}s])"},
     LoadMetricNames{LoadMetric::kKvUtilization, "kv-utilization", "llm_kv_utilization",
-                    "kv_cache_bytes_used{0} / kv_cache_bytes_capacity{0}"},
-    LoadMetricNames{LoadMetric::kQueueDepth, "queue-depth", "llm_pod_queue_depth", "llm_queue_depth{0}"},
+                    "llm_kv_cache_usage_ratio{{{0}}}"},
+    LoadMetricNames{LoadMetric::kQueueDepth, "queue-depth", "llm_pod_queue_depth", "llm_queue_depth{{{0}}}"},
+    // Without a first token in the window there is no quantile: 0 if no request waits, else unknown.
+    LoadMetricNames{LoadMetric::kTtftP95, "ttft-p95", "llm_ttft_p95_seconds",
+                    "histogram_quantile(0.95, sum by (le) (max by (replica, le) "
+                    "(rate(llm_ttft_seconds_bucket{{{0}}}[{1}s])))) >= 0 or "
+                    "sum(rate(llm_ttft_seconds_count{{{0}}}[{1}s])) == 0 and sum(llm_queue_depth{{{0}}}) == 0"},
+    LoadMetricNames{LoadMetric::kSloBurnRate, "slo-burn-rate", "llm_slo_burn_rate",
+                    "max(penstock_decision_evidence{{name=\"burn_rate\",{0}}})"},
 };
 
 const LoadMetricNames& names_of(LoadMetric metric) {
@@ -40,10 +49,12 @@ const LoadMetricNames& names_of(LoadMetric metric) {
   return *found;
 }
 
+// A value of the pool counts once for each replica, so that the mean over the replicas is the value.
 std::string replica_query(LoadMetric metric, const LoadSeries& series) {
-  return fmt::format(fmt::runtime(names_of(metric).query),
-                     fmt::format(R"({{pool="{}",namespace=~"{}|"}})", series.pool, series.in_namespace),
-                     series.rate_window_s);
+  const std::string labels = fmt::format(R"(pool="{}",namespace=~"{}|")", series.pool, series.in_namespace);
+  std::string query = fmt::format(fmt::runtime(names_of(metric).query), labels, series.rate_window_s);
+  if (!is_of_pool(metric)) return query;
+  return fmt::format("max by (pool, replica) (llm_queue_depth{{{}}}) * 0 + on () group_left () ({})", labels, query);
 }
 
 // Rules that give each value the labels `namespace` and `pod`, from which an adapter finds the pod. The name of a
@@ -76,6 +87,7 @@ std::string indented(std::string_view text, std::string_view indent) {
 
 }  // namespace
 
+bool is_of_pool(LoadMetric metric) { return metric == LoadMetric::kTtftP95 || metric == LoadMetric::kSloBurnRate; }
 std::string_view name_of(LoadMetric metric) { return names_of(metric).name; }
 std::string_view pod_metric_of(LoadMetric metric) { return names_of(metric).pod_metric; }
 
@@ -102,6 +114,7 @@ Json scaled_object_of(const LoadAutoscaler& autoscaler) {
   object.cooldown_s = autoscaler.cooldown_s;
   object.up = autoscaler.up;
   object.down = autoscaler.down;
+  object.keda = autoscaler.keda;
   for (const LoadTarget& each : autoscaler.targets)
     object.triggers.push_back({std::string{name_of(each.metric)}, autoscaler.prometheus,
                                load_query(each.metric, autoscaler.series), target_text(each.per_replica)});

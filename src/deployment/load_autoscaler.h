@@ -1,5 +1,5 @@
-// Autoscalers that act on the load of engines without a planner: on token rates, use of the KV cache and waiting
-// requests.
+// Autoscalers that act on the load of engines without a planner: on token rates, use of the KV cache, waiting requests,
+// and on what the requests wait for: TTFT and the burn rate of the SLO.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,17 @@
 
 namespace penstock::deployment {
 
-enum class LoadMetric : std::uint8_t { kTokenInRate, kTokenOutRate, kKvUtilization, kQueueDepth };
+enum class LoadMetric : std::uint8_t {
+  kTokenInRate,
+  kTokenOutRate,
+  kKvUtilization,
+  kQueueDepth,
+  kTtftP95,
+  kSloBurnRate,
+};
+
+// Returns true for a latency of the whole pool, which says that replicas are missing and not how many can go.
+[[nodiscard]] bool is_of_pool(LoadMetric metric);
 
 // "token-out-rate", as flags and triggers have it.
 [[nodiscard]] std::string_view name_of(LoadMetric metric);
@@ -24,7 +34,8 @@ enum class LoadMetric : std::uint8_t { kTokenInRate, kTokenOutRate, kKvUtilizati
 
 struct LoadTarget {
   LoadMetric metric = LoadMetric::kTokenOutRate;
-  double per_replica = 0.0;  // Tokens per second, a share from 0 to 1, or requests.
+  // Tokens per second, a share from 0 to 1, or requests. Of the whole pool: seconds, or times the budget.
+  double per_replica = 0.0;
 };
 
 // The series of the engines of a pool in Prometheus.
@@ -33,7 +44,7 @@ struct LoadSeries {
   // Of the planner that exports them. Series without the label `namespace` are selected, too: a Prometheus that does
   // not scrape pods has none.
   std::string in_namespace;
-  std::uint32_t rate_window_s = 60;  // Of token rates.
+  std::uint32_t rate_window_s = 60;  // Of token rates and of TTFT.
 };
 
 // Names are valid, and all texts are UTF-8.
@@ -44,6 +55,7 @@ struct LoadAutoscaler {
   LoadSeries series;
   std::uint32_t polling_s = kKedaPolling, cooldown_s = kKedaCooldown;
   ScalingRules up, down;
+  KedaSettings keda{};
 };
 
 // The query of a trigger: the sum over the replicas of a pool, each once. Several planners export the same replicas,

@@ -24,8 +24,42 @@ TEST(LoadAutoscaler, AQueryAddsUpTheReplicasOfThePool) {
             "sum(max by (replica) (rate(tokens_out_total" + labels + "[30s])))");
   EXPECT_EQ(load_query(LoadMetric::kQueueDepth, series), "sum(max by (replica) (llm_queue_depth" + labels + "))");
   EXPECT_EQ(load_query(LoadMetric::kKvUtilization, series),
-            "sum(max by (replica) (kv_cache_bytes_used" + labels + " / kv_cache_bytes_capacity" + labels + "))")
+            "sum(max by (replica) (llm_kv_cache_usage_ratio" + labels + "))")
       << "a mean over the replicas after KEDA's division";
+}
+
+TEST(LoadAutoscaler, AValueOfThePoolCountsOnceForEachReplica) {
+  const LoadSeries series{"chat", "llm", 30};
+  const std::string labels = R"(pool="chat",namespace=~"llm|")";
+  const std::string replicas = "max by (pool, replica) (llm_queue_depth{" + labels + "}) * 0 + on () group_left () ";
+  EXPECT_EQ(
+      load_query(LoadMetric::kSloBurnRate, series),
+      "sum(max by (replica) (" + replicas + "(max(penstock_decision_evidence{name=\"burn_rate\"," + labels + "}))))");
+  EXPECT_EQ(load_query(LoadMetric::kTtftP95, series),
+            "sum(max by (replica) (" + replicas +
+                "(histogram_quantile(0.95, sum by (le) (max by (replica, le) (rate(llm_ttft_seconds_bucket{" + labels +
+                "}[30s])))) >= 0 or sum(rate(llm_ttft_seconds_count{" + labels +
+                "}[30s])) == 0 and sum(llm_queue_depth{" + labels + "}) == 0)))");
+}
+
+TEST(LoadAutoscaler, KedaFallsBackToTheReplicasThatThereAre) {
+  LoadAutoscaler made = two_targets();
+  EXPECT_FALSE(scaled_object_of(made)["spec"].contains("fallback"));
+  made.keda.fallback = Fallback{3, 2};
+  EXPECT_EQ(scaled_object_of(made)["spec"]["fallback"].dump(),
+            R"({"failureThreshold":3,"replicas":2,"behavior":"currentReplicasIfHigher"})");
+  made.keda.fallback->is_static = true;
+  EXPECT_EQ(scaled_object_of(made)["spec"]["fallback"].dump(), R"({"failureThreshold":3,"replicas":2})");
+}
+
+TEST(LoadAutoscaler, TimesOfTheCalendarAreTriggersBesideTheOthers) {
+  LoadAutoscaler made = two_targets();
+  made.keda.crons = {{"Europe/Berlin", "0 8 * * 1-5", "0 18 * * 1-5", 6}};
+  const auto triggers = scaled_object_of(made)["spec"]["triggers"];
+  ASSERT_EQ(triggers.size(), 3U);
+  EXPECT_EQ(triggers[2].dump(),
+            R"({"type":"cron","metadata":{"timezone":"Europe/Berlin","start":"0 8 * * 1-5","end":"0 18 * * 1-5",)"
+            R"("desiredReplicas":"6"}})");
 }
 
 TEST(LoadAutoscaler, EachMetricIsFoundByItsName) {

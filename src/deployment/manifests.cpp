@@ -48,6 +48,10 @@ Json claim_of_ledger() {
   return {{"accessModes", {"ReadWriteOnce"}}, {"resources", {{"requests", {{"storage", "10Gi"}}}}}};
 }
 
+std::string memory_text(std::uint64_t mib) {
+  return mib % 1024 == 0 ? fmt::format("{}Gi", mib / 1024) : fmt::format("{}Mi", mib);
+}
+
 // The objects of one program, in the order in which they are created.
 class Objects {
  public:
@@ -230,9 +234,11 @@ std::string hosts_of(const ProgramManifest& program, const char* suffix) {
   return made;
 }
 
-void add_scaled_object(Objects& objects, const PlannerManifest& planner, const ScaleTarget& target) {
+void add_scaled_object(Objects& objects, const PlannerManifest& planner, std::size_t index) {
+  const ScaleTarget& target = planner.targets[index];
   ScaledObject object;
   object.target = target;
+  if (index < planner.keda.size()) object.keda = planner.keda[index];
   object.scaler = scaler_address(planner.name, planner.in_namespace);
   objects.add("keda.sh/v1alpha1", "ScaledObject", target.name, target.in_namespace)["spec"] = spec_of(object);
 }
@@ -298,7 +304,8 @@ std::vector<Json> manifests_of(const GatewayManifest& gateway) {
   Json container =
       container_of(gateway, "gateway", std::move(arguments),
                    Json::array({container_port("http", gateway.port), container_port("admin", gateway.admin_port)}),
-                   {{"requests", {{"cpu", "1"}, {"memory", "512Mi"}}}, {"limits", {{"memory", "1Gi"}}}});
+                   {{"requests", {{"cpu", "1"}, {"memory", memory_text(gateway.memory_mib / 2)}}},
+                    {"limits", {{"memory", memory_text(gateway.memory_mib)}}}});
   container["livenessProbe"] = http_probe("/health", "admin", gateway.admin_has_tls, 10);
   container["readinessProbe"] = http_probe("/ready", "admin", gateway.admin_has_tls, 2);
   const Json state =
@@ -357,11 +364,11 @@ std::vector<Json> manifests_of(const PlannerManifest& planner) {
   container["readinessProbe"] = http_probe("/ready", "http", false, 2);
   objects.add_deployment({planner.replicas, false, false, kSettleTime, true}, std::move(container),
                          {{"emptyDir", Json::object()}});
-  for (const ScaleTarget& target : planner.targets)
+  for (std::size_t i = 0; i < planner.targets.size(); ++i)
     if (planner.autoscaler == Autoscaler::kKeda)
-      add_scaled_object(objects, planner, target);
+      add_scaled_object(objects, planner, i);
     else if (planner.autoscaler == Autoscaler::kHpa)
-      add_autoscaler(objects, target);
+      add_autoscaler(objects, planner.targets[i]);
   objects.add_pod_monitor("http", false, {"/metrics", "/metrics/engines"});
   return objects.take();
 }

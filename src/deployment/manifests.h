@@ -38,8 +38,9 @@ struct GatewayManifest : ProgramManifest {
   std::uint16_t port = 8000, admin_port = 8081;
   bool admin_has_tls = false;
   std::uint32_t replicas = 1;
-  bool shares_budgets = false;    // The pods report to each other what they took from budgets.
-  std::int64_t drain_time_s = 0;  // From SIGTERM until requests that are open are cut.
+  bool shares_budgets = false;      // The pods report to each other what they took from budgets.
+  std::uint64_t memory_mib = 1024;  // Limit of the container, which requests half of it.
+  std::int64_t drain_time_s = 0;    // From SIGTERM until requests that are open are cut.
   // In kStateFolder, which outlives a single pod. Several pods have a ledger each, which ends with its pod, unless each
   // pod has a claim of its own.
   bool keeps_ledger = false, has_ledger_claims = false;
@@ -54,6 +55,7 @@ struct PlannerManifest : ProgramManifest {
   std::string gateway;         // Admin addresses of the gateways: "penstock-gateway-admin.prod:8081".
   Autoscaler autoscaler = Autoscaler::kNone;
   std::vector<ScaleTarget> targets;  // Of the autoscaler.
+  std::vector<KedaSettings> keda;    // By target; for kKeda.
   std::string ca_bundle;             // Text of the PEM file that verifies the external metrics; for kHpa.
 };
 [[nodiscard]] std::vector<nlohmann::ordered_json> manifests_of(const PlannerManifest& planner);

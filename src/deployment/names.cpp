@@ -115,4 +115,12 @@ core::Result<void> check_variable(std::string_view text) {
                              "use letters, digits and '_', with no digit first");
 }
 
+core::Result<void> check_secret_key(std::string_view text) {
+  if (!text.empty() && text.size() <= kNameBytesMax && text != "." && !text.starts_with("..") &&
+      consists_of(text, [](char c) { return is_letter(c) || is_digit(c) || c == '-' || c == '_' || c == '.'; }))
+    return {};
+  return core::invalid_input({}, "is not the file of a key that a Secret can have",
+                             "use letters, digits, '-', '_' and '.', and no folder");
+}
+
 }  // namespace penstock::deployment

@@ -30,5 +30,7 @@ inline constexpr std::size_t kNameBytesMax = 253;
 [[nodiscard]] core::Result<void> check_link(std::string_view text);
 // The name of an environment variable that is also the key of a Secret.
 [[nodiscard]] core::Result<void> check_variable(std::string_view text);
+// The key of a Secret, which is the name of its file where the Secret is mounted: "admin-token".
+[[nodiscard]] core::Result<void> check_secret_key(std::string_view text);
 
 }  // namespace penstock::deployment

@@ -23,6 +23,23 @@ Json rules_of(const ScalingRules& rules) {
   return made;
 }
 
+// KEDA reports the target value times the replicas as the value of the trigger. `static` is the behaviour of releases
+// before 2.17, which do not know the key.
+Json fallback_of(const Fallback& fallback) {
+  Json made{{"failureThreshold", fallback.failures}, {"replicas", fallback.replicas}};
+  if (!fallback.is_static) made["behavior"] = "currentReplicasIfHigher";
+  return made;
+}
+
+Json cron_of(const CronTrigger& cron) {
+  return {{"type", "cron"},
+          {"metadata",
+           {{"timezone", cron.timezone},
+            {"start", cron.start},
+            {"end", cron.end},
+            {"desiredReplicas", std::to_string(cron.replicas)}}}};
+}
+
 }  // namespace
 
 Json reference_of(const ScaleTarget& target) {
@@ -63,11 +80,13 @@ Json spec_of(const ScaledObject& object) {
                           {"query", trigger.query},
                           {"threshold", trigger.threshold},
                           {"ignoreNullValues", "false"}}}});
+  for (const CronTrigger& cron : object.keda.crons) triggers.push_back(cron_of(cron));
   Json spec{{"scaleTargetRef", reference_of(object.target)},
             {"minReplicaCount", object.target.replicas_min},
             {"maxReplicaCount", object.target.replicas_max},
             {"pollingInterval", is_pushed ? kPushPolling : object.polling_s}};
   if (!is_pushed) spec["cooldownPeriod"] = object.cooldown_s;
+  if (object.keda.fallback) spec["fallback"] = fallback_of(*object.keda.fallback);
   const Json behaviour = is_pushed ? exact_behaviour(object.target) : behaviour_of(object.up, object.down);
   if (!behaviour.is_null()) spec["advanced"] = {{"horizontalPodAutoscalerConfig", {{"behavior", behaviour}}}};
   spec["triggers"] = std::move(triggers);

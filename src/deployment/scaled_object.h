@@ -47,6 +47,26 @@ struct PrometheusTrigger {
   std::string name, server, query, threshold;
 };
 
+// What KEDA does after a trigger has failed more than `failures` times in succession.
+struct Fallback {
+  std::uint32_t failures = 3, replicas = 1;
+  // The trigger asks for `replicas`, also where there are more. Otherwise it asks for those that there are, and for
+  // `replicas` at least.
+  bool is_static = false;
+};
+
+// Asks for replicas from each `start` to the next `end`, both in the five fields of crontab(5).
+struct CronTrigger {
+  std::string timezone;  // A name of the IANA database: "Europe/Berlin".
+  std::string start, end;
+  std::uint32_t replicas = 1;
+};
+
+struct KedaSettings {
+  std::optional<Fallback> fallback;
+  std::vector<CronTrigger> crons;  // Beside the other triggers. The largest proposal counts.
+};
+
 struct ScaledObject {
   ScaleTarget target;
   std::string scaler;                       // Address of a planner's external scaler, which is followed exactly.
@@ -54,6 +74,7 @@ struct ScaledObject {
   // Of triggers without a scaler. The cooldown counts before KEDA goes to zero replicas.
   std::uint32_t polling_s = kKedaPolling, cooldown_s = kKedaCooldown;
   ScalingRules up, down;
+  KedaSettings keda{};
 };
 [[nodiscard]] nlohmann::ordered_json spec_of(const ScaledObject& object);
 // The whole object, of which all texts are UTF-8.

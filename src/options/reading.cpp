@@ -75,16 +75,23 @@ constexpr std::string_view kDash = "begin each with a dash";
 
 }  // namespace
 
-const std::string* Reading::origin_of(std::string_view path) const {
+const std::string* Reading::place_in(const Places& places, std::string_view path) const {
   if (!scope_.empty())
-    if (const auto found = origins_.find(fmt::format("{}.{}", scope_, path)); found != origins_.end())
+    if (const auto found = places.find(fmt::format("{}.{}", scope_, path)); found != places.end())
       return &found->second;
-  const auto found = origins_.find(path);
-  return found == origins_.end() ? nullptr : &found->second;
+  const auto found = places.find(path);
+  return found == places.end() ? nullptr : &found->second;
 }
 
 std::string Reading::location(std::string_view path) const {
   if (const std::string* origin = origin_of(path)) return *origin;
+  if (const std::string* section = place_in(sections_, path)) return *section;
+  // The section or the item that does not give the value.
+  for (std::size_t end = path.rfind('.'); end != std::string_view::npos && end > 0; end = path.rfind('.', end - 1)) {
+    const std::string_view above = path.substr(0, end);
+    for (const Places* places : {&origins_, &sections_})
+      if (const std::string* place = place_in(*places, above)) return *place + std::string{path.substr(end)};
+  }
   if (const auto item = origins_.find(scope_); item != origins_.end()) return fmt::format("{}.{}", item->second, path);
   const Option* option = table_->with_key(path);
   return std::string{option != nullptr && !option->names.flag.empty() ? option->names.flag : path};
@@ -206,6 +213,7 @@ class TableReader {
                       "its keys are " + choices(keys_below(table, section, false))));
       return;
     }
+    if (!path.empty()) reading_.sections_[path] = yaml_place(source_.file, node, path);
     for (std::size_t i = 0; i < node.keys.size(); ++i) {
       const std::string& name = node.keys[i].text;
       const YamlNode& item = node.items[i];

@@ -29,7 +29,8 @@ class Reading {
 
   // Returns true if the file or a flag set the value at the path ("slo.ttft", "pools[1].replicas", "policy[0]").
   [[nodiscard]] bool given(std::string_view path) const { return origin_of(path) != nullptr; }
-  // Returns "penstock.yaml:3:9: slo.ttft" or "--slo ttft"; for a default value the flag, else the path.
+  // Returns "penstock.yaml:3:9: slo.ttft" or "--slo ttft". For a default value the place is that of its section or item
+  // of a list, else the flag, else the path alone. The path may be that of a section.
   [[nodiscard]] std::string location(std::string_view path) const;
   // Returns the first path whose value is given, else the last path.
   [[nodiscard]] std::string first_given(std::initializer_list<std::string> paths) const;
@@ -59,8 +60,12 @@ class Reading {
  private:
   friend class TableReader;
 
+  using Places = std::map<std::string, std::string, std::less<>>;
+
   // Null: the value is not given.
-  [[nodiscard]] const std::string* origin_of(std::string_view path) const;
+  [[nodiscard]] const std::string* origin_of(std::string_view path) const { return place_in(origins_, path); }
+  // In the scope, else at the top.
+  [[nodiscard]] const std::string* place_in(const Places& places, std::string_view path) const;
 
   struct UnknownKey {
     std::string section, key;
@@ -68,7 +73,8 @@ class Reading {
 
   const Table* table_;
   std::string scope_;
-  std::map<std::string, std::string, std::less<>> origins_;
+  Places origins_;                   // By the path of a value.
+  Places sections_;                  // Of sections, which have no value of their own.
   std::vector<std::string> unread_;  // Paths. The empty one is the whole file.
   std::vector<UnknownKey> unknown_;
   std::vector<std::string> reported_;  // Paths of which errors were reported.

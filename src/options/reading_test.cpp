@@ -231,5 +231,17 @@ TEST(Changes, NameTheItemsOfAListUnlessTheirNumberDiffers) {
   EXPECT_EQ(changes_between(two, "wheels: [{name: left}, {name: rear}]", true), "wheels[0].name+ front>left ");
 }
 
+TEST(Reading, AValueThatIsNotGivenHasThePlaceOfItsSectionOrItem) {
+  Bicycle made;
+  const Table table = table_of(made);
+  const Reading reading = read(table, {"p.yaml", "slo:\n  share: 0.5\nwheels:\n  - name: front\n", {}});
+  ASSERT_TRUE(reading.good());
+  EXPECT_EQ(reading.location("slo.ttft"), "p.yaml:2:3: slo.ttft");
+  EXPECT_EQ(reading.location("slo"), "p.yaml:2:3: slo");
+  EXPECT_EQ(reading.location("wheels[0].spokes"), "p.yaml:4:5: wheels[0].spokes");
+  EXPECT_EQ(reading.location("budget"), "--budget");
+  EXPECT_FALSE(reading.given("slo"));
+}
+
 }  // namespace
 }  // namespace penstock::options

@@ -154,9 +154,19 @@ class TreeBuilder final : public YAML::EventHandler {
       add_key(parent, node);
       parent.expects_key = false;
     } else {
-      if (!parent.skip_value) parent.node.items.push_back(std::move(node));
+      if (!parent.skip_value) add_value(parent.node, std::move(node));
       parent.expects_key = true;
     }
+  }
+
+  // yaml-cpp places a value that is left out where the next one begins, or behind the end of the document.
+  static void add_value(YamlNode& map, YamlNode node) {
+    const YamlNode::Key& key = map.keys.back();
+    if (node.kind == YamlNode::Kind::kNull && node.line != key.line) {
+      node.line = key.line;
+      node.column = key.column;
+    }
+    map.items.push_back(std::move(node));
   }
 
   void add_key(Open& parent, const YamlNode& node) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <utility>
 
 namespace penstock::options {
 namespace {
@@ -20,6 +21,14 @@ TEST(Yaml, KeepsLinesColumnsAndOrder) {
   EXPECT_EQ(root->items[0].column, 4U);
   EXPECT_EQ(root->items[1].items[1].items[0].line, 4U);
   EXPECT_EQ(root->items[2].kind, YamlNode::Kind::kNull);
+}
+
+TEST(Yaml, AValueThatIsLeftOutHasThePlaceOfItsKey) {
+  const auto root = parse_yaml("p.yaml", "a:\nb: 2\nc:\n  d:\n\n# end\n");
+  ASSERT_TRUE(root);
+  const YamlNode &a = root->items[0], &d = root->items[2].items[0];
+  EXPECT_EQ((std::pair{a.line, a.column}), (std::pair{std::size_t{1}, std::size_t{1}}));
+  EXPECT_EQ((std::pair{d.line, d.column}), (std::pair{std::size_t{4}, std::size_t{3}}));
 }
 
 TEST(Yaml, EmptyDocumentIsAnEmptySection) {

@@ -142,7 +142,7 @@ class Check(CliTest):
                    "tenants: [{name: shop, key_files: [missing.key]}]\n")
         lines = self.run_program("check", "p.yaml", code=2).stderr.splitlines()
         self.assertEqual([line.split(": ")[1] for line in lines],
-                         ["slo.ttft", "polcy", "replicas", "planner.warm_trace", "missing.key", NOT_COMPARED.split(": ")[1]], lines)
+                         ["slo.ttft", "polcy", "replicas", "planner.warm_trace", "tenants[0].key_files[0]", NOT_COMPARED.split(": ")[1]], lines)
 
     def test_contradictions_of_the_slo_and_the_planner(self):
         self.write("p.yaml", "slo: {segments: [{name: chat, tenat: x}]}\nplanner: {predictor: seasonale, gpu_budget: 8}\n")
@@ -207,21 +207,45 @@ class Check(CliTest):
         tenants = "tenants: [{name: shop, key_files: [good.key], key_envs: PENSTOCK_TEST_KEY}]\n"
         self.write("p.yaml", tenants)
         self.assertIn("1 tenant", self.run_program("check", "p.yaml", environment={"PENSTOCK_TEST_KEY": "sk-env"}).stdout)
-        cases = [(tenants, "p.yaml: tenant shop: the environment variable 'PENSTOCK_TEST_KEY' is not set"),
-                 ("tenants: [{name: shop, key_files: [missing.key]}]\n", "p.yaml: missing.key: cannot be opened"),
+        cases = [(tenants, "p.yaml: tenants[0].key_envs: the environment variable 'PENSTOCK_TEST_KEY' is not set"),
+                 ("tenants: [{name: shop, key_files: [missing.key]}]\n", "p.yaml: tenants[0].key_files[0]: missing.key: cannot be opened"),
                  ("tenants: [{name: a, keys: [sk-one]}, {name: b, keys: [sk-one]}]\n",
                   "p.yaml: tenants[1].keys[0]: an API key is given twice: to tenant b, and to tenant a as tenants[0].keys[0]; give"),
                  ("tenants: [{name: a, key_files: [good.key]}, {name: b, keys: [sk-two], key_files: good.key}]\n",
                   "p.yaml: tenants[1].key_files: an API key is given twice: to tenant b, and to tenant a as tenants[0].key_files[0]"),
-                 ("gateway: {tls: {certificate: c.pem, key: k.pem}}\n", "p.yaml: c.pem"),
+                 ("gateway: {tls: {certificate: c.pem, key: k.pem}}\n", "p.yaml: gateway.tls.certificate: c.pem: cannot be used"),
+                 ("gateway: {admin_token_file: none}\n", "p.yaml: gateway.admin_token_file: none: cannot be opened"),
+                 ("gateway: {admin_token_env: PENSTOCK_NO_SUCH}\n", "p.yaml: gateway.admin_token_env: PENSTOCK_NO_SUCH: the environment variable is not set"),
+                 ("gateway: {warm_up_prompts: none.jsonl}\n", "p.yaml: gateway.warm_up_prompts: none.jsonl: cannot be opened"),
+                 ("gateway: {peers: 'https://a', peer_ca_file: none}\n", "p.yaml: gateway.peer_ca_file: none: "),
+                 ("gateway: {credentials: {api_key_file: none}}\n", "p.yaml: gateway.credentials: the API key file none cannot be read"),
+                 ("gateway: {kubernetes: {selector: a=b, kubeconfig: none}}\n", "p.yaml: gateway.kubernetes: none: cannot be opened"),
+                 ("gateway: {replicas_dns: nowhere}\n", "p.yaml: gateway.replicas_dns: "),
+                 ("gateway: {replicas_dns: 'https://engines:8000'}\n", "p.yaml: gateway.replicas_dns: \"https://engines:8000\" is not a name and a port"),
+                 ("gateway: {listen: ':8000', admin_listen: '127.0.0.1:8000'}\n", "p.yaml: gateway.admin_listen: must have another port than "
+                  "gateway.listen (:8000), is '127.0.0.1:8000'"),
                  ("gateway: {listen: here}\n", "p.yaml: gateway.listen: must be address:port, is 'here'"),
                  ("gateway: {replicas: [{url: 'ftp://a'}]}\n", "p.yaml: gateway.replicas[0].url: ")]
         for text, says in cases:
             self.write("p.yaml", text)
             lines = self.run_program("check", "p.yaml", code=2).stderr.splitlines()
             self.assertEqual(len(lines), 1, lines)
+            self.assertRegex(lines[0], r"\Ap\.yaml:1:\d+: ")
             self.assertTrue(re.sub(r"yaml:\d+:\d+", "yaml", lines[0]).startswith(says), lines[0])
             self.assertNotIn("sk-", lines[0])
+
+    def test_check_validates_what_a_planner_reads(self):
+        self.write("p.yaml", "planner:\n  dynamo_discovery: nowhere\n  gpu_exporters: [node]\n  nats:\n    token_file: none\n"
+                   "prometheus:\n  url: http://127.0.0.1:9090\n  token_file: none\n")
+        lines = self.run_program("check", "p.yaml", code=2).stderr.splitlines()
+        self.assertEqual(sorted(re.match(r"p\.yaml:(\d+):\d+: ([\w.\[\]]+): ", line).groups() for line in lines),
+                         [("2", "planner.dynamo_discovery"), ("3", "planner.gpu_exporters[0]"), ("5", "planner.nats.token_file"), ("7", "prometheus")])
+        self.write("p.yaml", "prometheus: {url: 'http://127.0.0.1:9090'}\n")  # `penstock manifests autoscalers` needs no more.
+        self.run_program("check", "p.yaml")
+
+    def test_a_value_that_is_left_out_is_reported_in_its_line(self):
+        self.write("p.yaml", "slo: {ttft: 1s}\ngateway:\n\n\nplanner: {}\n")
+        self.assertIn("p.yaml:2:1: gateway: must be a section, is nothing", self.run_program("check", "p.yaml", code=2).stderr)
 
     def test_a_file_that_is_not_there(self):
         self.assert_refused("check", "missing.yaml", says="missing.yaml: cannot be opened")
@@ -270,6 +294,58 @@ class Workload(CliTest):
         self.assert_refused("workload", says="there is no trace to read")
 
 
+class StandardDescriptors(CliTest):
+    """A descriptor that the caller has closed is not that of the next file."""
+
+    GATEWAY = ("gateway", "http://127.0.0.1:1", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--access-log", "access.log")
+
+    def run_shell(self, redirections):
+        return subprocess.run(["sh", "-c", f'exec "$@" {redirections}', "sh", PROGRAM, *self.GATEWAY], cwd=self.folder, capture_output=True,
+                              text=True, timeout=30, check=False)
+
+    def test_output_goes_into_no_other_file(self):
+        done = self.run_shell(">&-")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("penstock: standard output: cannot write: Bad file descriptor", done.stderr)
+        self.assertEqual((self.folder / "access.log").read_text(), "")
+
+    def test_the_log_goes_into_no_other_file(self):
+        self.assertEqual(self.run_shell(">/dev/full 2>&-").returncode, 1)
+        self.assertEqual((self.folder / "access.log").read_text(), "")
+
+
+class Gateway(CliTest):
+    def test_the_api_and_the_admin_address_are_two(self):
+        for api, admin in (("127.0.0.1:18000", "127.0.0.1:18000"), (":18000", "127.0.0.1:18000"), ("127.0.0.1:18000", "[::]:18000")):
+            self.assert_refused("gateway", "http://127.0.0.1:1", "--listen", api, "--admin-listen", admin,
+                                says=f"--admin-listen: must have another port than gateway.listen ({api}), is '{admin}'")
+
+    def test_a_name_of_replicas_that_is_none(self):
+        self.assert_refused("gateway", "--replicas-dns", "nowhere", says="--replicas-dns: ")
+
+
+class Plan(CliTest):
+    def test_parts_of_tls_that_would_leave_the_page_open(self):
+        for flags, says in ((("--dashboard-client-ca", "ca.pem"), "--dashboard-client-ca: has no effect without a certificate"),
+                            (("--dashboard-tls-key", "key.pem"), "--dashboard-tls-certificate: is missing"),
+                            (("--dashboard-tls-certificate", "c.pem"), "--dashboard-tls-key: is missing")):
+            self.assert_refused("plan", "--dashboard", "127.0.0.1:0", *flags, says=says)
+
+    def test_too_few_ports_for_an_engine(self):
+        self.assert_refused("plan", "--engines", "local", "--ports", "9000-9001", says="--ports: must have three ports for each engine")
+
+    def test_what_engines_of_a_kind_cannot_do(self):
+        self.write("p.yaml", "wake_time: 1s\nasleep: 1\npools: [{name: a, prompt_max: 9, kubernetes: deployment/a}, {name: b}]\n")
+        done = self.run_program("plan", "--config", "p.yaml", "--engines", "kubernetes", code=2)
+        self.assertIn("penstock: p.yaml:2:9: asleep: needs --engines local", done.stderr)
+        self.assertIn("penstock: p.yaml:3:61: pools[1].kubernetes: is missing", done.stderr)
+
+
+class Load(CliTest):
+    def test_two_outputs_do_not_share_a_file(self):
+        self.assert_refused("load", "http://127.0.0.1:1", "--rate", "1", "--json", "out", "--html", "out", says="--html: names the same file as --json, 'out'")
+
+
 class Up(CliTest):
     def test_the_page_says_what_it_serves_and_where(self):
         page = self.run_program("up", "--help").stdout
@@ -281,6 +357,20 @@ class Up(CliTest):
         self.assert_refused("up", "--listen", "nowhere", says="--listen: must be address:port, is 'nowhere'")
         self.assert_refused("up", "--duration", "long", says="--duration: ")
         self.assert_refused("up", "--peek", "3", says="--peek")
+        for flags, says in ((("--peak", "x"), "--peak: must be a number"), (("--trough", "20"), "--trough: must be at most the peak"),
+                            (("--ports", "x"), "--ports: must be like 9000-9899"), (("--listen", "127.0.0.1:0"), "--listen: needs a port"),
+                            (("--config", "-"), "--config: cannot be standard input"),
+                            (("--config", "p.yaml", "--max-replicas", "2"), "--max-replicas: has no effect with --config"),
+                            (("--config", "p.yaml", "--disaggregated"), "--disaggregated: has no effect with --config"),
+                            (("--config", "none.yaml"), "none.yaml: cannot be opened")):
+            self.assert_refused("up", *flags, says=says)
+
+    def test_a_bad_configuration_starts_nothing(self):
+        for text, says in (("replicas: x\n", "p.yaml:1:11: replicas: must be a whole number"),
+                           ("gateway: {tls: {certificate: a.pem, key: b.pem}}\n", "gateway.tls.certificate: `penstock up` sends requests by plain HTTP"),
+                           ("gateway: {admin_tls: {certificate: a.pem, key: b.pem}}\n", "gateway.admin_tls.certificate: `penstock up` sends")):
+            self.write("p.yaml", text)
+            self.assert_refused("up", "--config", "p.yaml", says=says)
 
 
 if __name__ == "__main__":

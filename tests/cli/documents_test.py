@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """What the documents tell users to type: the flags of commands, the keys of configurations and the queries work."""
 
+import os
 import re
+import shlex
 import sqlite3
 import subprocess
 import time
@@ -20,7 +22,8 @@ FOREIGN = re.compile(r"\A\s*- |^(apiVersion|spec|rules|scrape_configs|containers
 
 def pages():
     documents = [path for path in (ROOT / "docs").rglob("*.md") if "decisions" not in path.parts]
-    return [ROOT / "README.md", *sorted(documents), *sorted((ROOT / "src").rglob("README.md"))]
+    top = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")]
+    return [*top, *sorted(documents), *sorted((ROOT / "src").rglob("README.md"))]
 
 
 def commands(text):
@@ -61,6 +64,19 @@ class Documents(CliTest):
                 wrong += [f"{page.relative_to(ROOT)}:{line}: {problem}" for problem in self.problems_of(found[2])
                           if "unknown key" in problem or "must be" in problem]
         self.assertEqual(wrong, [])
+        self.assertGreater(seen, 10)
+
+    def test_the_commands_of_examples_accept_them(self):
+        """Those that only read the file; variables with secrets have values of their own."""
+        seen = 0
+        for example in sorted((ROOT / "docs/examples").glob("*.yaml")):
+            comment = re.sub(r"\\\n#\s*", " ", re.match(r"(#.*\n)*", example.read_text())[0])
+            for command in re.findall(r"^#.*?\bpenstock ((?:check|manifests)\b[^|#\n]*docs/examples/[^|#\n]*)", comment, re.M):
+                seen += 1
+                variables = {name: name for name in re.findall(r"\b[A-Z]+_(?:KEY|TOKEN)\b", example.read_text())}
+                done = subprocess.run([PROGRAM, *shlex.split(command)], cwd=ROOT, env=os.environ | variables, capture_output=True,
+                                      text=True, timeout=60)
+                self.assertEqual((done.returncode, done.stderr), (0, ""), f"{example.name}: penstock {command}")
         self.assertGreater(seen, 10)
 
     def test_the_queries_of_the_gpu_bill_read_ledgers(self):

@@ -21,11 +21,25 @@ NAMES = [
     ("report_output_dir", "./planner_reports", "report_dir", "--report-dir"),
     ("live_dashboard_port", "8080", "use the flag --dashboard of `penstock plan`; 0 disables the page", "--dashboard"),
 ]
+# Names of version 1.6.1 that have no flag, a value, and what the message says.
+NAMES_OF_1_6_1 = [
+    ("throughput_adjustment_interval_seconds", "180", "write planner.throughput_interval, as 180s"),
+    ("load_adjustment_interval_seconds", "5", "write planner.load_interval, as 20s"),
+    ("enable_throughput_scaling", "false", "planner.throughput_interval: 0s disables the loop"),
+    ("enable_load_scaling", "true", "planner.load_interval: 0s disables the loop"),
+    ("load_scaling_down_sensitivity", "80", "write planner.sensitivity"),
+    ("ttft_ms", "500.0", "write slo.ttft, as 500ms"),
+    ("itl_ms", "50.0", "write slo.itl, as 50ms"),
+    ("load_predictor", "arima", "write planner.predictor"),
+    ("load_predictor_warmup_trace", "trace.jsonl", "write planner.warm_trace"),
+    ("advisory", "true", "planner.phase: observe applies nothing"),
+    ("metric_pulling_prometheus_endpoint", "http://127.0.0.1:9090", "write prometheus.url"),
+]
 
 
 class DynamoNames(CliTest):
     def test_each_key_of_a_file_is_answered_with_the_key_here(self):
-        for name, value, says, _ in NAMES:
+        for name, value, says in [row[:3] for row in NAMES] + NAMES_OF_1_6_1:
             for text in (f"{name}: {value}\n", f"planner:\n  {name}: {value}\n"):
                 with self.subTest(text=text):
                     self.write("penstock.yaml", text)
@@ -67,6 +81,8 @@ class DynamoNames(CliTest):
             row, = re.findall(rf"(?m)^\| `{name}`.*$", page)
             self.assertIn(f"`--{name.replace('_', '-')}`", row)
             self.assertIn(f"`{flag}`", row)
+        for name, _, _ in NAMES_OF_1_6_1:
+            self.assertRegex(page, rf"(?m)^\|.*`{name}`.*\| file \|")
         self.assertRegex(page, r"(?m)^\| `PLANNER_PROMETHEUS_PORT` \| environment \|.*`--metrics-listen`")
 
 

@@ -74,7 +74,7 @@ class Autoscalers(CliTest):
             self.assert_numbers(text, "minAvailable: 80%")
             self.assertNotIn("20%", text)
         self.assert_numbers(vllm, "- --gpu-memory-utilization\n- 0.9", "- --max-num-seqs\n- 512", "nvidia.com/mig-2g.20gb: 1",
-                            "nvidia.com/gpu.product: NVIDIA-A100-SXM4-80GB", "nvidia.com/mig.strategy: single", "claimName: models-pvc",
+                            "nvidia.com/gpu.product: NVIDIA-A100-SXM4-80GB", "nvidia.com/mig.strategy: mixed", "claimName: models-pvc",
                             "name: llm-interactive-warm")
         self.assert_numbers(triton, "preferred_batch_size: [ 1, 2, 4, 8, 16, 32 ]\nmax_queue_delay_microseconds: 3000",
                             "max_queue_delay_microseconds: 5000", "memory: 32Gi")
@@ -84,12 +84,12 @@ class Autoscalers(CliTest):
         exposed = (ROOT / "src/telemetry/token_metrics.cpp").read_text()
         text = "".join(self.example(*each) for each in (("token-rates.yaml", 0), ("token-rates.yaml", 1), ("queue-depth.yaml", 0)))
         series = set(re.findall(r"(\w+)\{pool=", text)) | set(re.findall(r"[( ](\w+)\[\dm\]", text))
-        self.assertLessEqual({"tokens_out_total", "tokens_in_total", "kv_cache_bytes_used", "kv_cache_bytes_capacity", "llm_queue_depth"}, series)
+        self.assertLessEqual({"tokens_out_total", "tokens_in_total", "llm_kv_cache_usage_ratio", "llm_queue_depth"}, series)
         for name in series:
             self.assertIn(f'"{name.removesuffix("_bucket")}"', exposed)
 
     def test_the_values_of_prometheus_adapter_have_each_metric_of_an_hpa(self):
-        every = ("token-in-rate=1", "token-out-rate=1", "kv-utilization=1", "queue-depth=1")
+        every = ("token-in-rate=1", "token-out-rate=1", "kv-utilization=1", "queue-depth=1", "ttft-p95=2s", "slo-burn-rate=1")
         text = self.manifests(*(word for target in every for word in ("--target", target)), "--prometheus-rule", kind="hpa")
         metrics = set(re.findall(r"metric:\n +name: (\S+)", text))
         self.assertEqual(len(metrics), len(every))
@@ -111,8 +111,46 @@ class Autoscalers(CliTest):
             text = self.manifests(*TARGET, "--namespace", "llm", "--planner-namespace", "monitoring", "--prometheus-rule", kind=kind)
             self.assertIn(r'tokens_out_total{pool=\"chat\",namespace=~\"monitoring|\"}', text)
 
+    def test_a_pool_scales_on_ttft_and_the_burn_rate_beside_its_load(self):
+        flags = (*TARGET, "--target", "chat:ttft-p95=1500ms", "--target", "slo-burn-rate=1", "--rate-window", "2m", "--namespace", "llm")
+        mail, chat = self.manifests(*flags).split("\n---\n")
+        self.assert_numbers(chat, "name: ttft-p95\nmetricType: AverageValue", "threshold: 1.5", "name: slo-burn-rate\nmetricType: AverageValue", "threshold: 1")
+        self.assertIn(r'rate(llm_ttft_seconds_bucket{pool=\"chat\",namespace=~\"llm|\"}[120s])', chat)
+        self.assertIn(r'penstock_decision_evidence{name=\"burn_rate\",pool=\"mail\",namespace=~\"llm|\"}', mail)
+        self.assertNotIn("ttft", mail)
+        self.assertNotIn("too small", mail)
+        self.assert_numbers(self.manifests(*flags, kind="hpa"), "name: llm_ttft_p95_seconds\ntarget:\ntype: AverageValue\naverageValue: 1.5")
+        self.assertIn("# Pool mail shrinks whenever its latency is good, and may then be too small: add a --target of its load.\n",
+                      self.manifests("--target", "chat:queue-depth=4", "--target", "mail:ttft-p95=2s"))
+
+    def test_a_fallback_asks_for_the_replicas_that_there_are(self):
+        pools = "pools: [{name: mail, class: batch, max_replicas: 8}, {name: chat, min_replicas: 2, max_replicas: 8}]\n"
+        self.assertNotIn("fallback", self.manifests(*TARGET, text=pools))
+        mail, chat = self.manifests(*TARGET, "--fallback", "3", text=pools).split("\n---\n")
+        self.assert_numbers(mail, "fallback:\nfailureThreshold: 3\nreplicas: 1\nbehavior: currentReplicasIfHigher")
+        self.assert_numbers(chat, "fallback:\nfailureThreshold: 3\nreplicas: 2\nbehavior: currentReplicasIfHigher")
+        mail, chat = self.manifests(*TARGET, "--fallback", "5:6:static", "--fallback", "mail:none", text=pools).split("\n---\n")
+        self.assertNotIn("fallback", mail)
+        self.assert_numbers(chat, "fallback:\nfailureThreshold: 5\nreplicas: 6\ntriggers:")
+        planner = self.run_program("manifests", "planner", "penstock.yaml", "--autoscaler", "keda", "--fallback", "chat:3:6",
+                                   "--cron", "chat:Etc/UTC; 0 8 * * *; 0 9 * * *; 3").stdout
+        self.assert_numbers(planner, "fallback:\nfailureThreshold: 3\nreplicas: 6\nbehavior: currentReplicasIfHigher", "- type: cron")
+        self.assertEqual((planner.count("fallback:"), planner.count("type: cron")), (1, 1))
+
+    def test_times_of_the_calendar_are_triggers_of_cron(self):
+        text = ("pools: [{name: mail, class: batch, max_replicas: 8}, {name: chat, max_replicas: 8}]\n"
+                "planner:\n  utc_offset: +02:00\n  schedules:\n    - {cron: '0 20 * * 1-5', length: 12h, pool: chat, replicas: 6}\n"
+                "    - {cron: '*/30 8 * * *', length: 5m, pool: mail, replicas: 2}\n")
+        made = self.manifests(*TARGET, "--cron", "mail:Europe/Berlin; 0 8 * * *; 0 9 * * *; 3", text=text)
+        mail, chat = made.split("\n---\n")
+        self.assert_numbers(chat, "- type: cron\nmetadata:\ntimezone: Etc/GMT-2\nstart: 0 20 * * 1-5\nend: 0 8 * * 2-6\ndesiredReplicas: 6")
+        self.assert_numbers(mail, "- type: cron\nmetadata:\ntimezone: Europe/Berlin\nstart: 0 8 * * *\nend: 0 9 * * *\ndesiredReplicas: 3")
+        self.assertIn("# KEDA's cron scaler cannot have the schedule '*/30 8 * * *' of planner.schedules: it has several starts a day; give --cron.\n", made)
+        self.assertEqual(made.count("type: cron"), 2)
+        self.assertIn("# A HorizontalPodAutoscaler has no planner.schedules", self.manifests(*TARGET, text=text, kind="hpa"))
+
     def test_what_is_not_given_is_left_to_kubernetes(self):
-        self.assertNotIn("behavior", self.manifests(*TARGET))
+        self.assertNotIn("advanced", self.manifests(*TARGET))
         self.assertNotIn("behavior", self.manifests(*TARGET, kind="hpa"))
         text = self.manifests(*TARGET, "--scale-down-window", "0s")
         self.assertNotIn("scaleUp", text)
@@ -131,9 +169,19 @@ class Autoscalers(CliTest):
                             (("--autoscaler", "keda", *TARGET, "--polling-interval", "500ms"), "--polling-interval"),
                             (("--autoscaler", "hpa", *TARGET, "--cooldown", "60s"), "--cooldown: is of --autoscaler keda"),
                             (("--autoscaler", "hpa", *TARGET, "--planner-namespace", "a.b"), "--planner-namespace"),
+                            (("--autoscaler", "keda", "--target", "ttft-p95=2"), "needs a duration from 1ms to 1h after the '='; "),
+                            (("--autoscaler", "keda", "--target", "slo-burn-rate=5000"), "needs a number from 0.001 to 1000 "),
+                            (("--autoscaler", "keda", *TARGET, "--fallback", "three"), "--fallback: 'three' must be FAILURES from 0 to 1000, with or without :REPLICAS above 0; as 3, 3:6, 3:6:static or none"),
+                            (("--autoscaler", "keda", *TARGET, "--fallback", "3:0"), "with or without :REPLICAS above 0"),
+                            (("--autoscaler", "keda", *TARGET, "--fallback", "3:400"), "--fallback: asks for 400 replicas of the pool 'chat', whose max_replicas is "),
+                            (("--autoscaler", "keda", *TARGET, "--cron", "8-18=6"), "must be TIMEZONE; START; END; REPLICAS"),
+                            (("--autoscaler", "keda", *TARGET, "--cron", "Etc/UTC; 0 25 * * *; 0 9 * * *; 2"), "--cron: 'Etc/UTC; 0 25 * * *; 0 9 * * *; 2' is refused: "),
+                            (("--autoscaler", "hpa", *TARGET, "--fallback", "3:1"), "--fallback: is of --autoscaler keda"),
                             (("--autoscaler", "hpa", *TARGET, "--image", "x"), "--image: is not a flag of `penstock manifests autoscalers`")):
             self.assert_refused("manifests", "autoscalers", "g.yaml", *flags, says=says)
         self.assert_refused("manifests", "planner", "g.yaml", *TARGET, says="--target: is not a flag of `penstock manifests planner`")
+        self.assert_refused("manifests", "planner", "g.yaml", "--cron", "x", says="--cron: is of --autoscaler keda")
+        self.assert_refused("manifests", "gateway", "g.yaml", "--fallback", "3:1", says="--fallback: is not a flag of `penstock manifests gateway`")
 
 
 if __name__ == "__main__":

@@ -72,6 +72,17 @@ class Engines(CliTest):
         self.assertIn("- sglang.launch_server\n", text)
         self.assertIn('- "--quantization=fp8"\n', text)
 
+    def test_trtllm_serve(self):
+        named = ONE.replace("model: qwen", "model: Qwen/Qwen3-8B")
+        text = self.engines(named, "--engine", "trtllm", "--gpu-memory-utilization", "0.8")
+        self.assertIn("command:\n            - trtllm-serve\n            - serve\n          args:\n            - Qwen/Qwen3-8B\n", text)
+        self.assertIn("free_gpu_memory_fraction: 0.8\n", text)
+        self.assertIn("# trtllm-serve has its metrics at /prometheus/metrics, which the planner does not read", text)
+        self.assertNotIn("/prometheus/metrics", self.engines(named + "prometheus: {url: 'http://p:9090', preset: tensorrt_llm}\n", "--engine", "trtllm"))
+        self.engines(ONE, "--engine", "trtllm", "--model", "/weights/models/qwen", "--weights-claim", "models")
+        self.refused(ONE, "--engine", "trtllm", "--model", "Qwen/Qwen3-8B",
+                     says="model: trtllm-serve serves 'Qwen/Qwen3-8B' under the name 'Qwen/Qwen3-8B', is 'qwen'; use this name, or a folder of the other name")
+
     def test_the_same_twice(self):
         self.assertEqual(self.engines(DISAGGREGATED), self.engines(DISAGGREGATED))
 
@@ -105,6 +116,36 @@ class Engines(CliTest):
         self.assertIn("# vLLM has no queue delay: engine.queue_delay of pool chat counts in simulations only.\n", text)
         self.assertNotIn("queue delay", self.engines(ONE))
 
+    def test_scheduling_is_a_flag_or_a_note(self):
+        text = ("model: a\npools: [{name: chat, engine: {prefill_share: 0.3, queue_order: %s, preemption_order: %s, watermark: 0.05}}]\n" + FOLLOWS)
+        def notes(made):
+            return re.findall(r"(?m)^# engine\.(\w+) of pool chat ", made)
+        vllm = self.engines(text % ("shortest", "least-progress"))
+        self.assertRegex(vllm, r'"--watermark"\n +- "0\.05"\n +- "--long-prefill-token-threshold"\n +- "2457"\n')
+        self.assertEqual(notes(vllm), ["queue_order", "preemption_order", "prefill_share"])
+        self.assertIn("# engine.queue_order of pool chat counts in simulations only: vLLM has no order by length.\n", vllm)
+        self.assertIn("# engine.prefill_share of pool chat is followed in part: vLLM limits each prompt to 2457 tokens of an iteration", vllm)
+        self.assertIn('- "2048"\n', self.engines(text % ("fcfs", "lifo"), "--max-model-len", "2048"))
+        self.assertEqual(notes(self.engines(text % ("priority", "priority"))), ["prefill_share"])
+        self.assertEqual(notes(self.engines(text % ("priority", "lifo"))), ["preemption_order", "prefill_share"])
+        sglang = self.engines(text % ("shortest", "least-progress"), "--engine", "sglang")
+        self.assertRegex(sglang, r'"--schedule-policy"\n +- "?shortest-prefill-first"?\n +- "--retraction-policy"\n +- "?length"?\n')
+        self.assertEqual(notes(sglang), ["fairness_bound", "watermark", "prefill_share"])
+        sglang = self.engines(text % ("priority", "priority"), "--engine", "sglang")
+        self.assertRegex(sglang, r'"--enable-priority-scheduling"\n +- "--default-priority-value"\n +- "0"\n +- "--retraction-policy"\n +- "?priority"?\n'
+                         r' +- "--schedule-low-priority-values-first"\n')
+        triton = self.engines(text % ("shortest", "priority"), "--engine", "triton", "--model", "/weights/r", "--tokenizer", "t", "--weights-claim", "w")
+        self.assertEqual(notes(triton), ["queue_order", "preemption_order", "watermark", "prefill_share"])
+        for kind in ("vllm", "sglang"):
+            self.assertEqual(notes(self.engines(ONE, "--engine", kind)), [])
+
+    def test_a_slice_needs_nodes_that_offer_it(self):
+        slices, pool = ("--gpu-resource", "nvidia.com/mig-2g.20gb"), ("--node-pool", "nvidia.com/mig.strategy=single")
+        self.refused(ONE, *slices, *pool, says="--node-pool: nodes with nvidia.com/mig.strategy=single have no nvidia.com/mig-2g.20gb, so that no pod of "
+                     "'chat' would be scheduled; use nvidia.com/mig.strategy=mixed, or --gpu-resource nvidia.com/gpu")
+        self.engines(ONE, *pool)
+        self.engines(ONE, *slices, "--node-pool", "nvidia.com/mig.strategy=mixed")
+
     def test_without_labels_no_gateway_would_find_the_pods(self):
         self.refused("model: a\npools: [{name: chat}]\n", says="gateway.kubernetes.selector: is missing, so that no gateway would find the pods; "
                      "add gateway: {kubernetes: {selector: penstock/engines=penstock-engines}}")
@@ -131,7 +172,7 @@ class Engines(CliTest):
                             (("--weights-path", "/a", "--weights-claim", "a"), "cannot be combined with --weights-claim"),
                             (("--gpu-memory-utilization", "1.5"), "--gpu-memory-utilization: "),
                             (("--engine-argument", "quantization"), "must begin with a dash"),
-                            (("--engine", "tgi"), "must be vllm, sglang or triton"),
+                            (("--engine", "tgi"), "must be vllm, sglang, trtllm or triton"),
                             (("--tokenizer", "a"), "--tokenizer: is of --engine triton"),
                             (("--engine", "triton", "--tokenizer", "a"), "must be the folder of a model repository"),
                             (("--replicas", "2"), "--replicas: is not a flag of `penstock manifests engines`"),

@@ -73,6 +73,13 @@ class Manifests(CliTest):
         found = self.manifests("gateway", tls.format(", peer_ca_file: /etc/penstock-secrets/ca.crt"), "--namespace", "llm")
         self.assertIn("https://penstock-gateway-admin.llm.svc:8081", found)
 
+    def test_a_planner_verifies_the_certificates_of_gateways(self):
+        found = self.manifests("planner", "gateway: {admin_token_file: /etc/penstock-secrets/token, peer_ca_file: /etc/penstock-secrets/ca.crt, "
+                               "admin_tls: {certificate: /etc/penstock-secrets/tls.crt, key: /etc/penstock-secrets/tls.key}}\n", "--namespace", "llm")
+        arguments = re.sub(r"\n\s+- ", ", ", found)
+        self.assertIn('"--gateway-ca", /etc/penstock-secrets/ca.crt', arguments)
+        self.assertIn('"penstock-gateway-admin.llm.svc:8081"', arguments)
+
     def test_several_gateways_have_a_ledger_each(self):
         ledger = "gateway: {ledger: /var/lib/penstock/usage.sqlite}\n"
         text = self.manifests("gateway", ledger, "--replicas", "2")
@@ -107,6 +114,24 @@ class Manifests(CliTest):
         text = self.manifests("planner", "pools: [{name: chat, kubernetes: statefulset/vllm}]\n", "--autoscaler", "keda")
         self.assertIn("    kind: StatefulSet\n    name: vllm\n", text)
         self.assertNotIn('"--engines"', text)
+
+    def test_what_a_planner_refuses_at_its_start_is_not_written(self):
+        switch = "start_up: 60s\nswitch_time: 5s\npools: [{name: a, role: prefill}, {name: b, role: decode}]\n"
+        for text, flags, says in (("pools: [{name: a, prompt_max: 9, kubernetes: deployment/a}, {name: b}]\n", (), "pools[1].kubernetes: is missing"),
+                                  ("wake_time: 1s\nasleep: 1\npools: [{name: a, kubernetes: deployment/a}]\n", (), "asleep: needs --engines local"),
+                                  (switch, (), "switch_time: needs --engines local or --engines kubernetes"),
+                                  (switch, ("--autoscaler", "keda"), "switch_time: needs --engines local or --engines kubernetes")):
+            self.write("p.yaml", text)
+            self.assertRegex(self.assert_refused("manifests", "planner", "p.yaml", *flags, says=says), r"\Apenstock: p\.yaml:\d+:\d+: ")
+
+    def test_the_limit_of_memory_has_room_for_the_memory_of_the_gateway(self):
+        self.assertIn("memory: \"1Gi\"\n", self.manifests("gateway", "gateway: {memory_max: 256MiB}\n"))
+        limits = re.findall(r"memory: \"(\S+)\"\n", self.manifests("gateway", "gateway: {memory_max: 3GiB}\n"))
+        self.assertEqual(limits, ["3073Mi", "6146Mi"])
+
+    def test_pools_without_targets_are_in_the_namespace_of_the_engines(self):
+        text = self.manifests("planner", "gateway: {kubernetes: {namespace: engines, selector: a=b}}\n", "--namespace", "llm", "--autoscaler", "keda")
+        self.assertRegex(text, r"kind: ScaledObject\nmetadata:\n  name: default\n  namespace: engines\n")
 
     def test_two_planners_of_which_one_leads(self):
         text = self.manifests("planner", "pools: [{name: chat, kubernetes: deployment/vllm, max_replicas: 4}]\n"
@@ -178,13 +203,32 @@ class Manifests(CliTest):
                             "name a file below /var/lib/penstock"),
                            ("log: {access: /var/log/a}\n", "log.access: the container cannot write"),
                            ("tenants: [{name: a, key_envs: [a=b]}]\n", "tenants[0].key_envs: 'a=b' is not the name of a variable"),
+                           ("gateway: {warm_up_prompts: prompts.jsonl}\n", "gateway.warm_up_prompts: the container has no file 'prompts.jsonl'"),
+                           ("gateway: {admin_token_file: /etc/penstock-secrets/a/token}\n",
+                            "'/etc/penstock-secrets/a/token' is not the file of a key that a Secret can have"),
                            ("gateway: {listen: ':0'}\n", "gateway.listen: needs a port"),
                            ("gateway: {listen: ':80', admin_listen: ':80'}\n", "needs a port of its own"),
                            ("gateway: {ledgr: x}\n", "unknown key; did you mean")):
             self.write("g.yaml", text)
             self.assertRegex(self.assert_refused("manifests", "gateway", "g.yaml", says=says), r"\Apenstock: g\.yaml:\d+:\d+: ")
-        self.write("p.yaml", "gateway: {admin_tls: {certificate: /etc/penstock-secrets/c, key: /etc/penstock-secrets/k}}\n")
-        self.assert_refused("manifests", "planner", "p.yaml", says="gateway.admin_tls.certificate: a planner verifies it for an address")
+        tls = "gateway: {{admin_tls: {{certificate: /etc/penstock-secrets/c, key: /etc/penstock-secrets/k{}}}{}}}\n"
+        for client_ca, ca, says in (("", "", "gateway.peer_ca_file: is missing, because a planner reads gateways by https"),
+                                    ("", ", peer_ca_file: ca.crt", "gateway.peer_ca_file: the container has no file 'ca.crt'"),
+                                    (", client_ca: /etc/penstock-secrets/ca", ", peer_ca_file: /etc/penstock-secrets/ca",
+                                     "gateway.admin_tls.client_ca: a planner shows no certificate; add gateway.admin_token_file")):
+            self.write("p.yaml", tls.format(client_ca, ca))
+            self.assert_refused("manifests", "planner", "p.yaml", says=says)
+        for text, says in (("report_dir: reports\n", "report_dir: the container cannot write 'reports'"),
+                           ("engine: {model: engine.json}\n", "engine.model: the container has no file 'engine.json'"),
+                           ("pools: [{engine: {model: 'roofline:./config.json,h100'}}]\n", "pools[0].engine.model: the container has no file './config.json'"),
+                           ("planner: {dynamo_discovery: 'file:/var/dynamo'}\n", "planner.dynamo_discovery: the container has no folder '/var/dynamo'"),
+                           ("gateway: {kubernetes: {selector: a=b, kubeconfig: config}}\n", "gateway.kubernetes.kubeconfig: the container has no file"),
+                           ("deployments: [{name: a, planner: {warm_trace: a.csv}}]\n", "deployments[0].planner.warm_trace: the container has no file"),
+                           ("deployments: [{name: a, planner: {nats: {token_file: t}}}]\n", "deployments[0].planner.nats.token_file: the container has no file"),
+                           ("prometheus: {url: 'http://a:9090', token_file: t}\n", "prometheus.token_file: the container has no file")):
+            self.write("p.yaml", text)
+            self.assertRegex(self.assert_refused("manifests", "planner", "p.yaml", says=says), r"\Apenstock: p\.yaml:1:\d+: ")
+        self.manifests("planner", "engine: {model: /etc/penstock-secrets/engine.json}\nreport_dir: /var/lib/penstock/reports\n")
         self.write("p.yaml", "pools: [{name: chat, kubernetes: leaderworkerset/a}]\n")
         self.assert_refused("manifests", "planner", "p.yaml", "--autoscaler", "keda", says="can scale a Deployment or a StatefulSet")
         for name in ("Qwen/Qwen3", "a b", "x" * 64, "Chat"):

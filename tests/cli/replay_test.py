@@ -106,6 +106,7 @@ class Replay(CliTest):
                      'sum(rate(vllm:prompt_tokens_total{namespace=\\"llm\\",pod=~\\"default-.*\\"}[1m]))'):
             self.assertIn(text, done.stdout)
         self.assertEqual(triggers(done.stdout), [("prompt-tokens", "1800"), ("output-tokens", "60"), ("kv-cache", "0.75")])
+        self.assertNotIn("fallback", done.stdout)
 
     def test_emits_pools_as_the_configuration_names_them(self):
         self.write("p.yaml", "prometheus: {url: 'http://prometheus:9090', preset: sglang, matchers: 'job=\"llm\"'}\n"
@@ -119,7 +120,10 @@ class Replay(CliTest):
         self.assertEqual([name for name, _ in triggers(decode)], ["output-tokens", "kv-cache"])
 
     def test_emits_the_external_scaler_where_penstock_is_the_best_that_keda_can_run(self):
-        done = self.run_program("replay", self.trace, "--policy", "penstock,kpa", "--max-replicas", "4", "--emit", "keda")
+        done = self.run_program("replay", self.trace, "--policy", "penstock,kpa", "--max-replicas", "4", "--emit", "keda",
+                                "--fallback", "3:2", "--cron", "Etc/UTC; 0 8 * * *; 0 18 * * *; 4")
+        self.assertIn("  fallback:\n    failureThreshold: 3\n    replicas: 2\n    behavior: currentReplicasIfHigher\n", done.stdout)
+        self.assertIn("type: cron\n", done.stdout)
         self.assertIn("type: external-push\n", done.stdout)
         self.assertIn('scalerAddress: "penstock-planner.default.svc:9090"\n', done.stdout)
 

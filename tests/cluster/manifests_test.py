@@ -120,14 +120,16 @@ class Manifests(unittest.TestCase):
 
     def test_a_strict_dry_run_accepts_autoscalers(self):
         example = {"pools": [{"name": "batch", "class": "batch", "max_replicas": 40}, {"name": "chat", "max_replicas": 40}]}
-        flags = ["--target", "token-out-rate=8000", "--target", "kv-utilization=0.75", "--scale-up", "200%/60s", "--scale-up-window", "0s",
+        flags = ["--target", "token-out-rate=8000", "--target", "kv-utilization=0.75", "--target", "ttft-p95=2s", "--target", "slo-burn-rate=1",
+                 "--scale-up", "200%/60s", "--scale-up-window", "0s",
                  "--scale-down", "1/30m", "--scale-down-window", "1h"]
         definitions = self.cluster.kubectl("get", "crds", "-o", "name")
         rule = ["--prometheus-rule"] if "prometheusrules.monitoring.coreos.com" in definitions else []
         kinds = self.apply(self.manifests("autoscalers", example, "--autoscaler", "hpa", *flags, *rule), "--dry-run=server")
         self.assertEqual(kinds, ["horizontalpodautoscaler"] * 2 + ["prometheusrule"] * len(rule))
         if KEDA in definitions:
-            text = self.manifests("autoscalers", example, "--autoscaler", "keda", *flags, "--polling-interval", "10s", "--cooldown", "120s")
+            text = self.manifests("autoscalers", example, "--autoscaler", "keda", *flags, "--polling-interval", "10s", "--cooldown", "120s",
+                                  "--fallback", "chat:3:2:static", "--cron", "Europe/Berlin; 0 8 * * 1-5; 0 18 * * 1-5; 6")
             self.assertEqual(self.apply(text, "--dry-run=server"), ["scaledobject"] * 2)
 
     def test_a_mistake_would_be_found(self):

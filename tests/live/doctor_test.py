@@ -18,7 +18,7 @@ from live_testing import PROGRAM
 class ApiServer:
     """Answers access reviews and lists of pods over plain HTTP, which needs no credentials."""
 
-    def __init__(self, test, allowed=(), pods=(), status=200, documents=(),
+    def __init__(self, test, allowed=(), pods=(), status=200, documents=(), token=None,
                  patch=(403, {"kind": "Status", "reason": "Forbidden", "code": 403})):
         self.requests = []
         outer = self
@@ -28,6 +28,8 @@ class ApiServer:
 
             def do_GET(self):
                 outer.requests.append(("GET", self.path))
+                if token and self.headers["Authorization"] != f"Bearer {token}":
+                    return self.answer(401, {})
                 if self.path in documents:
                     document = documents[self.path]
                     return self.answer(404 if document is None else 200, document or {"kind": "Status", "reason": "NotFound", "code": 404})
@@ -247,10 +249,20 @@ class Doctor(unittest.TestCase):
         api = ApiServer(self)
         table = self.doctor("--gateway", api.url.removeprefix("http://"), code=0, configuration={"prometheus": {"url": api.url, "preset": "vllm"}}).stdout
         self.assertRegex(table, r"(?m)^API server +ok +not needed")
-        self.assertIn(("GET", "/-/ready"), api.requests)
+        self.assertIn(("GET", "/api/v1/query?query=1"), api.requests)
         self.assertIn(("GET", "/ready"), api.requests)
         table = self.doctor("--gateway", "127.0.0.1:1", code=1, configuration={}).stdout
         self.assertRegex(table, r"(?m)^gateway 127\.0\.0\.1:1 +missing +\S")
+
+    def test_a_prometheus_that_needs_a_token(self):
+        api = ApiServer(self, token="secret")
+        prometheus = {"url": api.url + "/p", "preset": "vllm", "token_file": self.file("token", "secret\n"), "parameters": ["dedup=true"]}
+        table = self.doctor(code=0, configuration={"prometheus": prometheus}).stdout
+        self.assertRegex(table, r"(?m)^Prometheus \S+/p +ok$")
+        self.assertEqual(api.requests, [("GET", "/p/api/v1/query?query=1&dedup=true")])
+        del prometheus["token_file"]
+        table = self.doctor(code=1, configuration={"prometheus": prometheus}).stdout
+        self.assertRegex(table, r"(?m)^Prometheus \S+/p +missing +/api/v1/query answers 401; check prometheus.url and its credentials$")
 
     def test_replicas_of_the_file(self):
         models = {"object": "list", "data": [{"id": "llama"}, {"id": "adapter"}]}
