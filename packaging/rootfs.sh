@@ -19,4 +19,5 @@ ln -sfn /etc/ssl/certs/ca-certificates.crt "$root/usr/lib/ssl/cert.pem"
 printf 'root:x:0:0::/:/usr/bin/penstock\npenstock:x:65532:65532::/var/lib/penstock:/usr/bin/penstock\n' >"$root/etc/passwd"
 printf 'root:x:0:\npenstock:x:65532:\n' >"$root/etc/group"
 printf 'hosts: files dns\n' >"$root/etc/nsswitch.conf"
-chmod 1777 "$root/tmp"
+# The program runs as any user, and a new volume takes over the mode of the folder at which it is mounted.
+chmod 1777 "$root/tmp" "$root/var/lib/penstock"

@@ -2,6 +2,7 @@
 """Figures of the live page in a real browser: live_figures_test.py --chromium PROGRAM"""
 
 import argparse
+import json
 import sys
 import unittest
 
@@ -92,6 +93,30 @@ class Figures(LiveTest):
                 labels = page.run("charts.map(chart => chart.plot.axes[0]._values.filter(text => text))")
                 with self.subTest(width=width, minutes=minutes, key=key):
                     self.assertEqual([each for each in labels if len(each) < 2 or len(set(each)) < len(each)], [])
+
+    def show_report(self, days):
+        """The page as `/report` serves it, of a planner that has run for `days`."""
+        page = self.show()
+        page.press("1")
+        state, points = live_samples.ordinary()
+        history = [live_samples.point(state["now_s"] - 60 * minute) for minute in range(round(1440 * days), 0, -1)]
+        report = json.dumps({"unix_s": 1_764_000_000, "state": state, "history": history, "points": points})
+        self.server.page = self.server.page.replace("</body>", f'<script type="application/json" id="report">{report}</script></body>')
+        page.open(self.server.url)
+        page.wait_for("document.title === 'Penstock report' && charts.length && charts[0].data[0].length > 0")
+        return page
+
+    def test_a_report_shows_all_days_since_the_last_one(self):
+        for days, hours in ((0.5, 12), (0.9, 21.6), (3, 72), (7, 168)):
+            with self.subTest(days=days):
+                page = self.show_report(days)
+                self.assertAlmostEqual(page.run("(charts[0].span[1] - charts[0].span[0]) / 3600"), hours, 1)
+                self.assertEqual(page.run("document.querySelector('[data-minutes=\"10080\"]').hidden"), days < 1)
+                labels = page.run("charts[0].plot.axes[0]._values.filter(text => text)")
+                self.assertGreater(len(set(labels)), 1)
+                self.assertEqual(len(labels), len(set(labels)))
+                self.assertEqual(page.run("localStorage.getItem('penstock-window')"), "5", "the choice for the live page")
+                self.assert_clean(page)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 
 import math
 
-SLO = {"ttft_ms": 2000, "itl_ms": 50, "goal": 0.95, "attainment": 11830 / 12010, "met": 11830, "judged": 12010}
+SLO = {"ttft_ms": 2000, "itl_ms": 50, "goal": 0.95, "attainment": 11830 / 12010, "met": 11830, "judged": 12010,
+       "ttft_attainment": 0.991, "itl_attainment": 0.994}
 
 
 def latency(p50, count=240):

@@ -70,7 +70,7 @@ class WhatIsShown(LiveTest):
         page = self.show()
         output = page.run("Object.fromEntries([...document.querySelectorAll('.tile')].map(t => [t.id.slice(5), t.innerText]))")
         self.assertIn("within SLO 0.071 · 1.33", output["token-cost"])
-        for tile, text in (("attainment", "11,830 of 12,010"), ("ttft", "SLO 2\u00a0s"), ("itl", "SLO 50\u00a0ms"), ("requests", "43 in flight"),
+        for tile, text in (("attainment", "11,830 of 12,010"), ("ttft", "SLO 2\u00a0s · 99.1\u00a0% within"), ("itl", "SLO 50\u00a0ms · 99.4\u00a0% within"), ("requests", "43 in flight"),
                            ("tokens", "·"), ("replicas", "1 starting · 1 draining"), ("queue", "gateway 7 · oldest 840\u00a0ms"),
                            ("kv", "highest replica 91.0\u00a0%"), ("hits", "%"), ("cost", "GPU cost 8.55 USD at 2.50 USD/h"), ("token-cost", "0.064 · 1.20")):
             self.assertIn(text, output[tile], tile)
@@ -169,7 +169,10 @@ class WhatIsShown(LiveTest):
         page.wait_for("!document.querySelector('#diagnosis-settings').hidden")
         self.assertEqual(page.text("#diagnosis-settings"),
                          "Engine settings that may help: keep <b>KV</b> free (vLLM --max-num-seqs, SGLang --max-running-requests).")
-        self.server.tell(later(self.server.state, diagnosis={"cause": "none", "text": "all is well", "settings": []}))
+        measured = {**setting, "pool": "chat", "evidence": "30 % of the sequence slots are filled, before it was 50 %"}
+        self.server.tell(later(self.server.state, diagnosis={"cause": "none", "text": "all is well", "settings": [measured]}))
+        page.wait_for("document.querySelector('#diagnosis-settings').textContent.includes('chat: 30')")
+        self.server.tell(later(self.server.state, 2.0, diagnosis={"cause": "none", "text": "all is well", "settings": []}))
         page.wait_for("document.querySelector('#diagnosis-settings').hidden")
         self.assert_clean(page)
 
@@ -191,6 +194,7 @@ class WhatIsShown(LiveTest):
         self.assertIn("The state is unknown since", page.text("#data-word"))
         self.assertIn("check --gateway", page.text("#data-word"))
         self.assertEqual(page.text("#diagnosis-cause"), "unknown")
+        self.assertEqual(page.run("document.getElementById('segments').innerText.trim()"), "No data from a gateway.")
         for tile in ("attainment", "ttft", "itl", "requests", "replicas"):
             self.assertEqual(page.text(f"#tile-{tile} b"), DASH, tile)
         self.assertEqual(page.run("[...document.querySelectorAll('main [data-tone=good]')].map(e => e.innerText)"), [])
@@ -384,6 +388,8 @@ class WhatOneCanDo(LiveTest):
         page.wait_for("live.points.at(-1).at_s === 2402")
         page.run("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
         self.assertEqual(page.text("#policy"), "penstock")
+        page.press("1")
+        self.assertAlmostEqual(page.run("charts[1].span[1] - onWall(0)"), 2400, 3, "charts end where the rest of the page does")
         page.press("p")
         page.wait_for("document.getElementById('policy').textContent === 'meanwhile'")
         self.assertTrue(page.run("document.getElementById('paused').hidden"))

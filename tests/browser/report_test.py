@@ -158,6 +158,11 @@ class ReportTest(unittest.TestCase):
         for text in ("<img", "undefined", "NaN"):
             self.assertNotIn(text, body)
 
+    def test_errors_of_a_load_run_are_in_front_of_all_requests(self):
+        chart = self.pages["load"].body().split("requests a second, by intended start</title>")[1].split("</svg>")[0]
+        lines = re.findall(r'<(?:polyline|circle)[^>]*(?:stroke|fill)="var\(--(\w+)\)"', chart)
+        self.assertEqual(list(dict.fromkeys(lines)), ["first", "soft", "bad"])
+
     def test_a_report_of_nothing_is_still_a_page(self):
         self.assertIn("Penstock", self.pages["empty"].body())
 
@@ -186,9 +191,10 @@ class Layout(unittest.TestCase):
         cls.browser = Chromium(ARGUMENTS.chromium)
         cls.addClassCleanup(cls.browser.close)
 
-    def show(self, name, **options):
+    def show(self, name, zone="", **options):
         page = self.browser.page(**options)
         self.addCleanup(page.close)
+        page.call("Emulation.setTimezoneOverride", timezoneId=zone)
         page.open(Path(self.folder.name, f"{name}.html").as_uri())
         page.wait_for("document.querySelector('.js-plotly-plot .main-svg') !== null")
         return page
@@ -226,6 +232,36 @@ class Layout(unittest.TestCase):
                  "return [...places()].map(([result, place]) => [result.policy, place]).sort().join() })"
         self.assertEqual(page.run(colour + "(1)"), page.run(colour + "(-1)"))
         self.assertIn("hpa-rate,2", page.run(colour + "(1)"))
+
+    def test_times_count_from_the_start_of_the_run_in_every_time_zone(self):
+        # Four digits would be a year.
+        points = "place('tokens').calcdata[0].map(point => point.x)"
+        seconds = "report.results.forEach(result => { result.series.at_s = result.series.at_s.map((_, i) => i + 1); }); drawTime();"
+        for zone in ("UTC", "America/Los_Angeles", "Asia/Kolkata"):
+            with self.subTest(zone):
+                page = self.show("sample", width=1440, height=900, zone=zone)
+                self.assertEqual(page.text("#chart-ttft .xtick text"), "0:00")
+                shown = page.run(f"(() => {{ {seconds} return {points}; }})()")
+                self.assertEqual(shown, [1000 * (i + 1) for i in range(len(shown))])
+                self.assertEqual(page.text("#chart-ttft .xtick text"), "0:00:00")
+
+    def test_the_page_has_what_the_table_of_the_terminal_has(self):
+        page = self.show("sample", width=1440, height=900)
+        text = page.run("fleet({...report.results[0], mean_asleep: 2, role_switches: 3})")
+        self.assertTrue(text.endswith(", and 2.00 asleep, 3 switched"), text)
+        self.assertIn(", scored from 5\u00a0min · seed", page.run("(report.workload.score_from_s = 300, runFacts())"))
+        self.assertIn("TTFT 2\u00a0s, ITL 50\u00a0ms and e2e 30\u00a0s, for each request",
+                      page.run("(report.options.slo.e2e_ms = 30000, renderReplayed(), byId('options').innerText)"))
+        self.assertEqual(page.run("mostTokensFirst([{prompt_tokens: 1, output_tokens: 1}, {prompt_tokens: 2, output_tokens: 9}])[0].prompt_tokens"), 2)
+
+    def test_axes_have_only_values_that_there_can_be(self):
+        page = self.show("sample", width=1440, height=900)
+        self.assertEqual(page.run("countAxis([{y: [0, 1, null]}])"), {"dtick": 1, "tickformat": "d"})
+        self.assertEqual(page.run("countAxis([{y: [0, 100]}])"), {"tickformat": "~s"})
+        page.run("(report.results.forEach(result => { result.slo_attainment = 1; }), report.frontier.length = 0, drawTrade())")
+        ticks = page.run("[...document.querySelectorAll('#chart-trade .ytick text')].map(tick => parseFloat(tick.textContent))")
+        self.assertEqual(max(ticks), 100)
+        self.assertEqual(page.run("(report.results.forEach(result => { result.slo_attainment = null; }), tradePoints().policies.length)"), 0)
 
     def test_one_reversal_is_one(self):
         page = self.show("sample", width=1440, height=900)

@@ -134,12 +134,21 @@ class Packaging(unittest.TestCase):
         self.assertEqual(config["Entrypoint"], ["/usr/bin/penstock"])
         run("umoci", "unpack", "--rootless", "--image", f"{layout}:{VERSION}", self.folder / "bundle")
         root = self.folder / "bundle/rootfs"
+        for folder in ("tmp", "var/lib/penstock"):
+            self.assertEqual((root / folder).stat().st_mode & 0o7777, 0o1777, f"{folder} is for the user of the image")
         for path in root.rglob("*"):
             if path.is_file() and not path.is_symlink():
                 self.assertEqual(path.stat().st_mode & 0o6022, 0, path)
         if not can_change_root():
             self.skipTest("NOT CHECKED: that the image runs, because user namespaces are not allowed")
         self.assert_runs("unshare", "--user", "--map-root-user", "chroot", root, "/usr/bin/penstock")
+
+    def test_the_dockerfile_installs_what_it_runs_and_uses_no_build_of_the_host(self):
+        steps = (ROOT / "packaging/Dockerfile").read_text()
+        installed = re.search(r"apt-get install [^\n]*", steps)[0].split()
+        build = re.search(r"(?m)^RUN (.*make build.*)$", steps)[1]
+        self.assertIn("make", installed, "tools/setup-debian.sh installs all else")
+        self.assertTrue(build.startswith("rm -rf build web/node_modules && "), "a CMake cache names the folder of its checkout")
 
     @staticmethod
     def blob(layout, descriptor):

@@ -1,6 +1,6 @@
 // The charts over time, drawn by uPlot. All charts share one cursor; the legends show the values under it.
 
-const WINDOWS = {5: '5 min', 15: '15 min', 60: '1 h', 1440: '24 h'};
+const WINDOWS = {5: '5 min', 15: '15 min', 60: '1 h', 1440: '24 h', 10080: '7 d'};
 const GAP_S = 180;  // A line has a gap where no point was taken for this time.
 const POOL_CHARTS_MAX = 8;
 const HEIGHT = 176;
@@ -78,8 +78,10 @@ function rangeOf(chart, limit, most) {
 }
 
 // Labels without seconds need ticks on whole minutes, or neighbours would be equal.
-const MINUTES = [1, 2, 3, 5, 10, 15, 20, 30, 60, 120, 180, 240, 360, 720, 1440].map(minutes => 60 * minutes);
+const MINUTES = [1, 2, 3, 5, 10, 15, 20, 30, 60, 120, 180, 240, 360, 720, 1440, 2880, 5760].map(minutes => 60 * minutes);
 const hasSeconds = chart => chart.span[1] - chart.span[0] < 301;
+const hasDays = chart => chart.span[1] - chart.span[0] > 86401;
+const timeIn = (chart, at, withSeconds = true) => hasDays(chart) ? dateAndTime(at).slice(5) : timeOfDay(at, withSeconds);
 
 function optionsOf(chart, width) {
   const font = '11px system-ui, "Segoe UI", Roboto, "Noto Sans", sans-serif';
@@ -92,7 +94,7 @@ function optionsOf(chart, width) {
       y: {range: (u, least, most) => rangeOf(chart.what, chart.limit, most)},
     },
     axes: [
-      {...axis, space: () => hasSeconds(chart) ? 70 : 48, size: 26, incrs: () => hasSeconds(chart) ? [1, 2, 5, 10, 15, 30, 60, 120] : MINUTES, values: (u, splits) => splits.map(at => timeOfDay(at - (wall.offset ?? 0), hasSeconds(chart)))},
+      {...axis, space: () => hasDays(chart) ? 84 : hasSeconds(chart) ? 70 : 48, size: 26, incrs: () => hasSeconds(chart) ? [1, 2, 5, 10, 15, 30, 60, 120] : MINUTES, values: (u, splits) => splits.map(at => timeIn(chart, at - (wall.offset ?? 0), hasSeconds(chart)))},
       {...axis, space: 34, size: 58, incrs: chart.what.whole ? [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000] : undefined,
        values: (u, splits) => splits.map(value => tickOf(chart.what.format, value))},
     ],
@@ -135,7 +137,7 @@ function drawDecisions(u, chart) {
   const {ctx, bbox} = u, ratio = devicePixelRatio, size = 4 * ratio;
   ctx.save();
   ctx.fillStyle = colours.ink;
-  for (const decision of list(live.state.decisions).map(record)) {
+  for (const decision of list((page.frozen ?? live.state).decisions).map(record)) {
     if (decision.pool !== chart.what.poolName || !known(decision.at_s) || decision.current === decision.target) continue;
     const at = onWall(decision.at_s);
     if (at < chart.span[0] || at > chart.span[1]) continue;
@@ -210,7 +212,8 @@ function withGaps(points) {
 
 function showCharts(state) {
   buildCharts(state);
-  const end = live.points.length ? live.points.at(-1).at_s : state.now_s;
+  // While the page is paused, the charts end where the rest of the page does.
+  const last = live.points.length ? live.points.at(-1).at_s : state.now_s, end = page.paused ? Math.min(last, state.now_s) : last;
   const from = end - shownMinutes * 60;
   const points = withGaps(pointsOf(shownMinutes * 60, end));
   const begin = points.length ? Math.max(from, Math.min(points[0].at_s, end - 60)) : from;
@@ -232,7 +235,7 @@ function showLegend(chart) {
   const at = cursorBy ? chart.plot.cursor.idx : null;
   const index = known(at) ? at : chart.data[0].length - 1;
   chart.keys.forEach((key, series) => setText(key, chart.what.format(chart.data[series + 1]?.[index])));
-  setText(chart.when, known(at) && known(chart.data[0][at]) ? timeOfDay(chart.data[0][at] - (wall.offset ?? 0)) : '');
+  setText(chart.when, known(at) && known(chart.data[0][at]) ? timeIn(chart, chart.data[0][at] - (wall.offset ?? 0)) : '');
 }
 
 // Describes the chart in a sentence for screen readers.

@@ -122,7 +122,8 @@ function showDiagnosis(state) {
 
 function engineSetting(setting) {
   const flags = [['vLLM', setting.vllm], ['SGLang', setting.sglang], ['Triton', setting.triton]];
-  return `${text(setting.advice)} (${flags.filter(([, flag]) => flag).map(([engine, flag]) => `${engine} ${text(flag)}`).join(', ')})`;
+  const evidence = setting.evidence ? `${text(setting.pool)}: ${text(setting.evidence)}; ` : '';
+  return `${evidence}${text(setting.advice)} (${flags.filter(([, flag]) => flag).map(([engine, flag]) => `${engine} ${text(flag)}`).join(', ')})`;
 }
 
 // ---- actions ---------------------------------------------------------------------------------------------------------
@@ -148,6 +149,7 @@ function switchTheme() {
 
 function pause() {
   page.paused = !page.paused;
+  page.frozen = page.paused ? live.state : null;
   mark(byId('pause'), 'aria-pressed', page.paused);
   setText(byId('pause-word'), page.paused ? 'Resume' : 'Pause');
   byId('paused').hidden = !page.paused;
@@ -155,12 +157,17 @@ function pause() {
   schedule();
 }
 
-function chooseWindow(minutes) {
+function showWindow(minutes) {
   shownMinutes = minutes;
   for (const button of document.querySelectorAll('[data-minutes]'))
     mark(button, 'aria-pressed', Number(button.dataset.minutes) === minutes);
+  const state = page.frozen ?? live.state;
+  if (state) showCharts(state);
+}
+
+function chooseWindow(minutes) {
   memory.set('penstock-window', minutes);
-  if (live.state) showCharts(live.state);
+  showWindow(minutes);
 }
 
 function chooseChanges(only) {
@@ -196,13 +203,14 @@ function onKey(event) {
   act();
 }
 
-// A report shows its data once. All times are those of the browser's time zone.
+// A report shows its data once, and all of it at first. All times are those of the browser's time zone.
 function showReport() {
-  const began = live.history[0]?.at_s ?? live.points[0]?.at_s ?? live.state.now_s;
+  const began = live.history[0]?.at_s ?? live.points[0]?.at_s ?? live.state.now_s, length_s = live.state.now_s - began;
   document.title = 'Penstock report';
   setText(byId('kind'), 'report');
   for (const id of ['pause', 'links']) byId(id).hidden = true;
-  chooseWindow(live.state.now_s - began > 3600 ? 1440 : 60);
+  document.querySelector('[data-minutes="10080"]').hidden = length_s <= 86400;
+  showWindow(length_s > 86400 ? 10080 : length_s > 3600 ? 1440 : 60);
   schedule();
 }
 
@@ -211,7 +219,7 @@ function start() {
   buildTiles(byId('tiles'));
   buildTables();
   const minutes = Number(memory.get('penstock-window'));
-  chooseWindow(minutes in WINDOWS ? minutes : 15);
+  showWindow(document.querySelector(`[data-minutes="${minutes}"]:not([hidden])`) ? minutes : 15);
   systemDark.addEventListener('change', showTheme);
   addEventListener('keydown', onKey);
   byId('theme').addEventListener('click', switchTheme);

@@ -252,6 +252,7 @@ function buildTables() {
 
 function showTables(state) {
   tables.replicas.show(replicaRows(state), row => row.pool + '/' + clip(row.id, 400));
+  tables.segments.setEmptyText(state.gateway ? 'No requests in the last minute.' : 'No data from a gateway.');
   tables.segments.show(segmentRows(state), row => [clip(row.model, 400), clip(row.dimension, 400), clip(row.label, 400)].join('/'));
   tables.tenants.setEmptyText(state.gateway ? 'The gateway has served no requests yet.' : 'No data from a gateway.');
   tables.tenants.show(tenantRows(state), row => clip(row.name, 400) + '/' + clip(row.usage.model, 400));

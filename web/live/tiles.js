@@ -9,8 +9,8 @@ const TILES = [
       tone: !known(value) || !known(goal) ? null : value >= goal ? 'good' : 'over',
     };
   }],
-  ['ttft', 'TTFT p95', tile => latencyTile(tile.point.ttft, tile.slo.ttft_ms)],
-  ['itl', 'ITL p95', tile => latencyTile(tile.point.itl, tile.slo.itl_ms)],
+  ['ttft', 'TTFT p95', tile => latencyTile(tile.point.ttft, tile.slo.ttft_ms, tile.slo.ttft_attainment)],
+  ['itl', 'ITL p95', tile => latencyTile(tile.point.itl, tile.slo.itl_ms, tile.slo.itl_attainment)],
   ['e2e', 'Unstreamed p95', tile => {
     const shown = latencyTile(tile.point.e2e, tile.slo.e2e_ms);
     const goal = known(tile.slo.e2e_ms) ? shown.note : 'no SLO (slo.e2e)';
@@ -83,11 +83,11 @@ const TILES = [
 // The gateway defers batch requests now, or has deferred some.
 const isDeferring = gateway => total([record(gateway.deferred).requests, record(gateway.deferred).deferred_total]) > 0;
 
-function latencyTile(window, limit) {
+function latencyTile(window, limit, attainment) {
   const value = record(window).p95_ms, tone = toneOf(value, limit);
   return {
     value: milliseconds(value), value_ms: value,
-    note: `SLO ${limitOf(limit)}` + (tone ? ` · ${TONES[tone]}` : ''),
+    note: `SLO ${limitOf(limit)}` + (known(attainment) ? ` · ${share(attainment)} within` : '') + (tone ? ` · ${TONES[tone]}` : ''),
     tone,
     meter: known(value) && known(limit) && limit > 0 ? value / limit : null,
   };

@@ -71,21 +71,23 @@ function chart({title, label, series}) {
     figure.append(drawn('line', {x1: LEFT, y1: y(value), x2: RIGHT, y2: y(value), stroke: 'var(--line)'}),
                   text([LEFT - 6, y(value) + 4], 11, label(value), {...soft, 'text-anchor': 'end'}));
   for (let second = 0, step = tickWidth(span); second <= span * 1.0001; second += step)
-    figure.append(text([x(second), BOTTOM + 18], 11, seconds(second), {...soft, 'text-anchor': 'middle'}));
+    figure.append(text([x(second), BOTTOM + 18], 11, second === 0 ? '0' : seconds(second), {...soft, 'text-anchor': 'middle'}));
+  const lines = drawn('g', {});  // The last series is in front: errors hide what all requests show, not the reverse.
   let legend = RIGHT;
   for (const {name, colour, of} of [...series].reverse()) {
     figure.append(text([legend, 18], 12, name, {fill: colour, 'text-anchor': 'end', ...bold}));
     legend -= 14 + 7 * name.length;
     let line = [];
     const end = () => {
-      if (line.length === 1) figure.append(drawn('circle', {cx: line[0][0], cy: line[0][1], r: 1.5, fill: colour}));
-      if (line.length > 1) figure.append(drawn('polyline', {points: line.map(at => at.join()).join(' '), stroke: colour}));
+      if (line.length === 1) lines.prepend(drawn('circle', {cx: line[0][0], cy: line[0][1], r: 1.5, fill: colour}));
+      if (line.length > 1) lines.prepend(drawn('polyline', {points: line.map(at => at.join()).join(' '), stroke: colour}));
       line = [];
     };
     // A slot without samples leaves a gap.
     run.timeline.forEach((slot, index) => known(of(slot)) ? line.push([x((index + 0.5) * width), y(of(slot))]) : end());
     end();
   }
+  figure.append(lines);
   return make('div', {class: 'card'}, figure);
 }
 

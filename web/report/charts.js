@@ -30,12 +30,12 @@ function layout(changes) {
   };
 }
 
-// Plotly's dates are milliseconds since 1970 in UTC: the run starts there.
-const toDate = atSeconds => atSeconds * 1000;
+// The run starts in 1970. Plotly reads a date as text in UTC, a number as local time, and one of four digits as a year.
+const toDate = atSeconds => new Date(Math.round(atSeconds * 1000)).toISOString().slice(0, -1);
 function timeAxis() {
   const end = Math.max(1, ...report.results.map(result => result.series.at_s.at(-1) ?? 0));
   return {
-    type: 'date', range: chosen.span ?? [0, toDate(end)], hoverformat: end < 86400 ? '%-H:%M:%S' : 'day %-j, %H:%M:%S',
+    type: 'date', range: chosen.span ?? [toDate(0), toDate(end)], hoverformat: end < 86400 ? '%-H:%M:%S' : 'day %-j, %H:%M:%S',
     nticks: narrow() ? 5 : 9,
     tickformatstops: [
       {dtickrange: [null, 60000], value: '%-H:%M:%S'}, {dtickrange: [60000, 86400000], value: end < 86400 ? '%-H:%M' : 'd%-j %H:%M'},
@@ -67,7 +67,7 @@ function line(of, name, values, changes = {}) {
 function limitLine(value, text) {
   const end = Math.max(1, ...report.results.map(result => result.series.at_s.at(-1) ?? 0));
   return {
-    type: 'scatter', mode: 'lines', x: [0, toDate(end)], y: [value, value], name: text, hoverinfo: 'skip',
+    type: 'scatter', mode: 'lines', x: [toDate(0), toDate(end)], y: [value, value], name: text, hoverinfo: 'skip',
     line: {color: css('--bad'), width: 1.3, dash: 'dot'},
   };
 }
@@ -77,6 +77,9 @@ function marks() {
   return [{type: 'line', x0: toDate(chosen.moment), x1: toDate(chosen.moment), yref: 'paper', y0: 0, y1: 1,
     line: {color: css('--bad'), width: 1.2}}];
 }
+
+// Small counts have a tick for each whole number: there is no half replica, and `800m` is no request.
+const countAxis = traces => traces.some(trace => trace.y.some(value => value > 5)) ? {tickformat: '~s'} : {dtick: 1, tickformat: 'd'};
 
 // `onclick` gets the trace and the number of the point.
 function draw(name, traces, changes, onclick) {
@@ -166,7 +169,7 @@ function drawReplicas() {
   const step = {shape: 'hv'};
   const from0 = (first, values) => [first, ...values];  // the fleet of the start, which no interval has ended yet
   const start = main.result.replicas;
-  const atStart = {...main, dates: from0(0, main.dates)};
+  const atStart = {...main, dates: from0(toDate(0), main.dates)};
   const traces = [
     line({...main, dash: 'solid'}, 'requests/s', s.arrivals_per_s, {name: 'load', yaxis: 'y2', fill: 'tozeroy', mode: 'lines',
       line: {color: soft, width: 1.2}, fillcolor: faded(STATIC_COLOUR[themeName()], .14), hovertemplate: '%{y:.3~g} requests/s'}),
@@ -187,13 +190,14 @@ function drawReplicas() {
     traces.push(line(main, 'asleep', s.asleep_replicas, {mode: 'lines', line: {...step, color: soft, width: 1.2, dash: 'longdash'},
       hovertemplate: '%{y}'}));
   for (const other of list.slice(1))
-    traces.push(line({...other, dates: from0(0, other.dates)}, 'ready', from0(other.result.replicas, other.series.ready_replicas),
+    traces.push(line({...other, dates: from0(toDate(0), other.dates)}, 'ready', from0(other.result.replicas, other.series.ready_replicas),
       {mode: 'lines', line: step, hovertemplate: '%{y}'}));
   traces.push(...nextPhaseLine(main));
   if (main.result.decisions.length) traces.push(decisionMarks(main));
   draw('replicas', traces, {
     xaxis: {...timeAxis(), anchor: 'y'}, shapes: marks(),
-    yaxis: {domain: [0, .68], title: {text: 'replicas', font: {size: 11}, standoff: 6}, tickformat: '~d'},
+    yaxis: {domain: [0, .68], title: {text: 'replicas', font: {size: 11}, standoff: 6},
+      ...countAxis(traces.filter(trace => trace.yaxis !== 'y2'))},
     yaxis2: {domain: [.77, 1], title: {text: 'requests/s', font: {size: 11}, standoff: 6}, nticks: 4},
   }, (trace, point) => {
     if (trace.name === 'decision') showMoment(chosen.policy, chosen.policy.decisions[point].at_s);
@@ -243,7 +247,7 @@ function drawDecisions() {
     const own = spans.filter(span => span.name === state);
     return {
       type: 'bar', orientation: 'h', name: `${name} ${nameText(state)}`, width: .72, showlegend: false,
-      base: own.map(span => toDate(span.from)), x: own.map(span => toDate(span.to - span.from)), y: own.map(() => row),
+      base: own.map(span => toDate(span.from)), x: own.map(span => 1000 * (span.to - span.from)), y: own.map(() => row),
       text: own.map(() => plain(nameText(state))), textposition: 'inside', insidetextanchor: 'middle', textangle: 0,
       insidetextfont: {color: css('--ink'), size: 11},
       marker: {color: faded(colour(state), .38), line: {width: 1, color: colour(state)}},
@@ -308,12 +312,13 @@ function drawAttainment() {
 
 function drawOthers() {
   const common = {xaxis: timeAxis(), shapes: marks()};
-  draw('queue', shown().flatMap(of => [
+  const queues = shown().flatMap(of => [
     line(of, 'waiting', of.series.queued_requests, {hovertemplate: '%{y:,}', mode: 'lines',
       ...(of.dash === 'solid' ? {fill: 'tozeroy', fillcolor: faded(of.colour, .16)} : {})}),
     ...(of.dash !== 'solid' ? [] : [line(of, 'running', of.series.running_requests, {
       hovertemplate: '%{y:,}', mode: 'lines', line: {color: faded(of.colour, .6), width: 1.2, dash: 'dot'}})]),
-  ]), {...common, yaxis: {tickformat: '~s'}});
+  ]);
+  draw('queue', queues, {...common, yaxis: countAxis(queues)});
   draw('kv', shown().map(of => line(of, 'in use', of.series.kv_usage.map(value => known(value) ? 100 * value : null), {
     hovertemplate: '%{y:.1f} %', mode: 'lines', ...(of.dash === 'solid' ? {fill: 'tozeroy', fillcolor: faded(of.colour, .12)} : {}),
   })), {...common, yaxis: {range: [0, 104], ...PERCENT}});

@@ -21,7 +21,7 @@ function renderChips() {
 // Prompt tokens cost little: two digits that count.
 function perMillion(result, kind) {
   const value = result.gpu_usd_per_1m_tokens?.[kind];
-  return (known(value) && value < .995 ? String(Number(value.toPrecision(2))) : quantity(value)) + SPACE + 'USD';
+  return known(value) ? (value < .995 ? String(Number(value.toPrecision(2))) : quantity(value)) + SPACE + 'USD' : NOTHING;
 }
 
 // [name, value, note, the rival's value]

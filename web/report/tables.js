@@ -10,14 +10,15 @@ function meter(value, colour) {
 
 // ---- policies ------------------------------------------------------------------------------------------------------
 
-const fleet = r => r.peak_replicas > r.replicas || r.scaling_actions > 0
-  ? `${r.replicas} → ${r.peak_replicas}, mean ${quantity(r.mean_replicas)}` : String(r.replicas);
+const fleet = r => (r.peak_replicas > r.replicas || r.scaling_actions > 0
+  ? `${r.replicas} → ${r.peak_replicas}, mean ${quantity(r.mean_replicas)}` : String(r.replicas)) +
+  (r.mean_asleep > 0 ? `, and ${quantity(r.mean_asleep)} asleep` : '') + (r.role_switches > 0 ? `, ${count(r.role_switches)} switched` : '');
 const overLimit = (value, limit) => known(value) && value > limit ? 'bad' : '';
 const slo = report.options.slo;
 
 // [group, heading, explanation, sort key, text, class]; better first on the first click: 1 ascending, -1 descending.
 const SUMMARY = [
-  ['', 'SLO attainment', 'share of requests that met both limits', r => r.slo_attainment, null, -1],
+  ['', 'SLO attainment', 'share of requests that met all limits', r => r.slo_attainment, null, -1],
   ['', 'replicas', 'at the start → maximum, mean', r => r.mean_replicas, fleet, 1],
   ['TTFT', 'p50', 'median time to first token', r => r.ttft_ms.p50, r => milliseconds(r.ttft_ms.p50), 1],
   ['TTFT', 'p95', '95th percentile', r => r.ttft_ms.p95, r => milliseconds(r.ttft_ms.p95), 1,
@@ -200,7 +201,9 @@ function renderTargets() {
   const results = report.results.filter(result => result.targets);
   document.getElementById('targets').hidden = !results.length;
   if (!results.length) return;
-  const names = ['segment', 'policy', 'TTFT limit', 'ITL limit', 'requests', 'goal', 'SLO attainment', 'TTFT met', 'ITL met'];
+  const hasE2e = results.some(result => result.targets.some(target => known(target.e2e_limit_ms)));
+  const names = ['segment', 'policy', 'TTFT limit', 'ITL limit', ...(hasE2e ? ['e2e limit'] : []), 'requests', 'goal',
+    'SLO attainment', 'TTFT met', 'ITL met'];
   const body = make('tbody');
   results[0].targets.forEach(({name}, i) => {
     for (const result of results) {
@@ -208,6 +211,7 @@ function renderTargets() {
       body.append(make('tr', {}, make('th', {class: 'first pick', scope: 'row', title: name}, name),
         make('td', {style: 'text-align: left'}, dot(result), result.label),
         make('td', {}, seconds(t.ttft_limit_ms / 1000)), make('td', {}, seconds(t.itl_limit_ms / 1000)),
+        hasE2e ? make('td', {}, seconds(t.e2e_limit_ms / 1000)) : null,
         make('td', {}, count(t.requests)), make('td', {}, goalShare(t.goal)),
         make('td', {class: t.goal_kept ? '' : 'bad'}, share(t.slo_attainment)),
         make('td', {}, share(t.ttft_attainment)),
@@ -243,6 +247,9 @@ function renderSegments() {
   document.getElementById('segment-table').replaceChildren(make('thead', {}, head), body);
 }
 
+const mostTokensFirst = tenants => [...tenants].sort((a, b) =>
+  b.prompt_tokens + b.output_tokens - a.prompt_tokens - a.output_tokens);
+
 // ---- what was replayed -----------------------------------------------------------------------------------------------
 
 function renderReplayed() {
@@ -250,8 +257,9 @@ function renderReplayed() {
   const facts = [
     ['workload', workload.name],
     ['requests', `${count(workload.requests)} in ${seconds(workload.duration_s)}` +
-      (workload.rate_scale === 1 ? '' : `, at x${workload.rate_scale} the recorded rate`)],
-    ['SLO', `TTFT ${seconds(slo.ttft_ms / 1000)} and ITL ${seconds(slo.itl_ms / 1000)}, for each request` +
+      (workload.rate_scale === 1 ? '' : `, at x${workload.rate_scale} the recorded rate`) + scoredFrom()],
+    ['SLO', `TTFT ${seconds(slo.ttft_ms / 1000)}${known(slo.e2e_ms) ? ',' : ' and'} ITL ${seconds(slo.itl_ms / 1000)}` +
+      (known(slo.e2e_ms) ? ` and e2e ${seconds(slo.e2e_ms / 1000)}` : '') + ', for each request' +
       (report.results.some(result => result.targets) ? ' whose segment has no own target' : '')],
     ['engine', options.engine],
     ['KV cache', `${count(options.kv_blocks)} blocks of ${options.block_tokens} tokens per replica`],
@@ -276,7 +284,7 @@ function renderReplayed() {
       `${count(gateway.waited)} requests waited at the gateway, p50 ${milliseconds(gateway.queue_wait_ms.p50)}, ` +
       `p95 ${milliseconds(gateway.queue_wait_ms.p95)}`),
     ...report.results.filter(result => result.gateway?.tenants.length > 1).map(({label, gateway}) => `${label}: ` +
-      gateway.tenants.slice(0, 10).map(tenant => `${tenant.name} ${count(tenant.requests)} requests ` +
+      mostTokensFirst(gateway.tenants).slice(0, 10).map(tenant => `${tenant.name} ${count(tenant.requests)} requests ` +
         `(${count(tenant.refused)} refused), ${count(tenant.prompt_tokens + tenant.output_tokens)} tokens` +
         (known(tenant.budget_share) ? `, ${share(tenant.budget_share)} of the budget` : '') +
         (tenant.token_cost ? `, token cost ${quantity(tenant.token_cost)} USD` : '') +
@@ -290,7 +298,10 @@ function renderReplayed() {
     several.length ? `${several.length} deployments: ${several.map(each => each.name).join(', ')}` : runFacts();
 }
 
+// What arrives before is in the charts over time, and not in the results.
+const scoredFrom = () => report.workload.score_from_s > 0 ? `, scored from ${seconds(report.workload.score_from_s)}` : '';
+
 function runFacts() {
   const {workload, options} = report;
-  return `${workload.name} · ${count(workload.requests)} requests in ${seconds(workload.duration_s)} · seed ${options.seed}`;
+  return `${workload.name} · ${count(workload.requests)} requests in ${seconds(workload.duration_s)}${scoredFrom()} · seed ${options.seed}`;
 }

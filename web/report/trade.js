@@ -32,7 +32,7 @@ function labelPositions(points, toPixels, width) {
 
 function tradePoints() {
   const point = (result, label) =>
-    ({result, label, x: result.gpu_hours, y: 100 * result.slo_attainment, attainment: share(result.slo_attainment)});
+    ({result, label, x: result.gpu_hours, y: known(result.slo_attainment) ? 100 * result.slo_attainment : null, attainment: share(result.slo_attainment)});
   const fleets = [...report.frontier].sort((a, b) => a.gpu_hours - b.gpu_hours);
   return {
     policies: report.results.map(result => point(result, result.label)).filter(p => known(p.x) && known(p.y)),
@@ -52,8 +52,8 @@ function drawTrade() {
   // Far outliers would squash all good fleets into one line: half of the policies and the goal are shown, at least.
   const lowest = (policies.length ? policies : fleets).map(p => p.y).sort((a, b) => a - b);
   const middle = lowest[Math.floor((lowest.length - 1) / 2)];
-  const low = Math.max(lowest[0], Math.min(middle, 90) - 15);
-  const span = Math.max(1, 100 - low);
+  const low = Math.min(99, Math.max(lowest[0], Math.min(middle, 90) - 15));
+  const span = 100 - low;
   const top = 100 + span * .06, bottom = Math.max(-2, low - span * .08);
   const hidden = all.filter(p => p.y < bottom).length;
   const right = Math.max(...all.map(p => p.x)) * 1.08 || 1;
