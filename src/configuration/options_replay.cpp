@@ -1,7 +1,6 @@
 // Options of traces, the planner, and the files that a replay writes.
 #include <initializer_list>
 #include <string_view>
-#include <tuple>
 #include <utility>
 
 #include "configuration/configuration.h"
@@ -179,18 +178,30 @@ void add_limits(Table& table, planner::GuardrailOptions& guardrails) {
             "ready replicas that a step down must leave, whatever min_replicas is"},
            count(guardrails.minimum_endpoints, 0, kReplicasMax))
       .reloadable();
-  // The names of NVIDIA Dynamo's planner.
+  // The names of NVIDIA Dynamo's planner, whose file has no sections: they are found here and at the top of the file.
   for (const auto& [theirs, ours] : std::initializer_list<std::pair<std::string_view, std::string_view>>{
            {"planner.optimization_target", "planner.target"},
-           {"optimization_target", "planner.target"},
            {"planner.min_endpoint", "planner.minimum_endpoints"},
-           {"min_endpoint", "planner.minimum_endpoints"},
            {"planner.max_gpu_budget", "planner.gpu_budget"},
-           {"max_gpu_budget", "planner.gpu_budget"},
            {"planner.adjustment_interval", "planner.throughput_interval"},
-           {"adjustment_interval", "planner.throughput_interval"},
+           {"planner.throughput_adjustment_interval", "planner.throughput_interval"},
+           {"planner.throughput_adjustment_interval_seconds", "write planner.throughput_interval, as 180s"},
+           {"planner.load_adjustment_interval", "planner.load_interval"},
+           {"planner.load_adjustment_interval_seconds", "write planner.load_interval, as 20s"},
+           {"planner.enable_throughput_scaling", "planner.throughput_interval: 0s disables the loop"},
+           {"planner.enable_load_scaling", "planner.load_interval: 0s disables the loop"},
            {"planner.loadbased_scaling_down_sensitivity", "planner.sensitivity"},
-           {"loadbased_scaling_down_sensitivity", "planner.sensitivity"},
+           {"planner.load_scaling_down_sensitivity", "planner.sensitivity"},
+           {"planner.ttft_ms", "write slo.ttft, as 500ms"},
+           {"planner.itl_ms", "write slo.itl, as 50ms"},
+           {"planner.load_predictor", "planner.predictor"},
+           {"planner.load_predictor_warmup_trace", "planner.warm_trace"},
+           {"planner.advisory", "planner.phase: observe applies nothing"},
+           {"planner.metric_pulling_prometheus_endpoint", "prometheus.url"}}) {
+    table.renamed(theirs, ours);
+    table.renamed(theirs.substr(std::string_view{"planner."}.size()), ours);
+  }
+  for (const auto& [theirs, ours] : std::initializer_list<std::pair<std::string_view, std::string_view>>{
            {"planner.report_interval_hours", "write report_interval at the top level, as 24h"},
            {"planner.report_output_dir", "write report_dir at the top level"},
            {"planner.live_dashboard_port", "use the flag --dashboard of `penstock plan`; 0 disables the page"},
@@ -199,28 +210,6 @@ void add_limits(Table& table, planner::GuardrailOptions& guardrails) {
            {"--optimization-target", "--target"},
            {"--adjustment-interval", "--throughput-interval"}})
     table.renamed(theirs, ours);
-  // Names of version 1.6.1, whose file has no sections.
-  for (const auto& [theirs, planner_theirs, ours] :
-       std::initializer_list<std::tuple<std::string_view, std::string_view, std::string_view>>{
-           {"throughput_adjustment_interval", "planner.throughput_adjustment_interval", "planner.throughput_interval"},
-           {"throughput_adjustment_interval_seconds", "planner.throughput_adjustment_interval_seconds",
-            "write planner.throughput_interval, as 180s"},
-           {"load_adjustment_interval", "planner.load_adjustment_interval", "planner.load_interval"},
-           {"load_adjustment_interval_seconds", "planner.load_adjustment_interval_seconds",
-            "write planner.load_interval, as 20s"},
-           {"enable_throughput_scaling", "planner.enable_throughput_scaling",
-            "planner.throughput_interval: 0s disables the loop"},
-           {"enable_load_scaling", "planner.enable_load_scaling", "planner.load_interval: 0s disables the loop"},
-           {"load_scaling_down_sensitivity", "planner.load_scaling_down_sensitivity", "planner.sensitivity"},
-           {"ttft_ms", "planner.ttft_ms", "write slo.ttft, as 500ms"},
-           {"itl_ms", "planner.itl_ms", "write slo.itl, as 50ms"},
-           {"load_predictor", "planner.load_predictor", "planner.predictor"},
-           {"load_predictor_warmup_trace", "planner.load_predictor_warmup_trace", "planner.warm_trace"},
-           {"advisory", "planner.advisory", "planner.phase: observe applies nothing"},
-           {"metric_pulling_prometheus_endpoint", "planner.metric_pulling_prometheus_endpoint", "prometheus.url"}}) {
-    table.renamed(theirs, ours);
-    table.renamed(planner_theirs, ours);
-  }
 }
 
 }  // namespace

@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <nlohmann/json.hpp>
-#include <system_error>
 #include <utility>
+
+#include "net/number_parameter.h"
 
 namespace penstock::controller {
 namespace {
@@ -42,12 +42,6 @@ Json event_of(const TrafficItem& item) {
           item.replica, item.prompt_tokens, item.output_tokens, item.itl_ms};
 }
 
-std::uint64_t number_of(std::string_view text, std::uint64_t fallback) {
-  std::uint64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc{} && end == text.data() + text.size() ? number : fallback;
-}
-
 void respond(net::Exchange& exchange, int status, std::string_view type, std::string_view body) {
   std::vector<net::Field> fields{{"Content-Type", type}, {"Cache-Control", "no-store"}};
   if (status == 405) fields.push_back({"Allow", "GET, HEAD"});
@@ -77,7 +71,7 @@ EngineObserver::EngineObserver(net::Loop& loop, net::Client& client, int listeni
       access_(net::local_address(listening), {options_.hosts, {}, false, true}),
       server_(loop, listening, *this) {
   list();
-  timer_ = loop_.every(options_.interval, [this] { look(); });
+  timer_ = loop_.every(options_.engines.interval, [this] { look(); });
 }
 
 EngineObserver::~EngineObserver() { loop_.cancel(timer_); }
@@ -184,10 +178,10 @@ void EngineObserver::on_request(net::Exchange& exchange) {
     return respond(exchange, refused, kJson, error_body(refused, net::AccessPolicy::explain(refused)));
   if (path == "/penstock/v1/overview") return respond(exchange, 200, kJson, overview());
   if (path == "/penstock/v1/traffic") {
-    const std::uint64_t limit = number_of(exchange.head().parameter("limit"), kPageMax);
+    const net::RequestHead& head = exchange.head();
+    const std::uint64_t limit = std::min<std::uint64_t>(net::number_parameter(head, "limit", kPageMax), kPageMax);
     return respond(exchange, 200, kJson,
-                   traffic(number_of(exchange.head().parameter("after"), 0),
-                           static_cast<std::size_t>(std::min<std::uint64_t>(limit, kPageMax))));
+                   traffic(net::number_parameter(head, "after", 0), static_cast<std::size_t>(limit)));
   }
   if (path == "/penstock/v1/prefixes") return respond(exchange, 200, kJson, R"({"prefixes":[]})");
   respond(exchange, 404, kJson, error_body(404, "there is nothing at this path"));

@@ -26,8 +26,7 @@ struct EngineObserverOptions {
   std::vector<std::string> urls;
   std::string pool = "default";
   EngineWatchOptions engines{};
-  core::Duration interval = std::chrono::seconds{1};  // From one look at the scrapes to the next.
-  std::vector<std::string> hosts{};                   // Names under which this server may be called.
+  std::vector<std::string> hosts{};  // Names under which this server may be called.
 };
 
 // Serves the documents of a gateway's admin address that a planner reads: the overview and the traffic

@@ -20,6 +20,10 @@ constexpr core::Duration kMeterMemory = std::chrono::seconds{50};
 
 bool counts(core::Instant at) { return at >= core::kStart; }
 
+bool has_failed(const TrafficItem& end) {
+  return end.outcome == "failed" || end.outcome == "truncated" || end.outcome == "lost";
+}
+
 }  // namespace
 
 TrafficRecorder::TrafficRecorder(const TrafficOptions& options) : options_(options), decode_(options.slo.target.ttft) {
@@ -155,70 +159,79 @@ void TrafficRecorder::ended(const TrafficItem& item, core::Instant at) {
   // The request was for another model, or arrived before the first page.
   if (!options_.model.empty() && known == nullptr) return;
   PoolTraffic& traffic = traffic_of(known);
-  const bool is_counted = counts(at);
-  const core::Instant metered_at = is_counted ? metered(at) : at;
-  if (item.outcome == "refused" && is_counted) traffic.shed.arrived(metered_at, 0);
+  const auto counted_at = counts(at) ? std::optional{metered(at)} : std::nullopt;
+  if (item.outcome == "refused" && counted_at) traffic.shed.arrived(*counted_at, 0);
   // An invalid request is no load and says nothing about the fleet.
   if (item.outcome == "rejected") {
     if (known == nullptr || std::exchange(known->rejected, true)) return;
     if (counts(known->shape.arrival)) traffic.meter.withdrawn(metered(known->shape.arrival), known->shape.input_tokens);
     return;
   }
-  if (is_counted) {
-    traffic.output.ended(item.output_tokens, metered_at);
-    if (options_.disaggregated) decode_output_.ended(item.output_tokens, metered_at);
-  }
-  const bool failed = item.outcome == "failed" || item.outcome == "truncated" || item.outcome == "lost";
   if (item.outcome == "completed") ++ends_.completed;
   if (item.outcome == "cancelled") ++ends_.cancelled;
   if (item.outcome == "timed_out") ++ends_.timed_out;
-  if (failed) {
-    ++(item.outcome == "truncated" || item.output_tokens > 0 ? ends_.truncated : ends_.failed);
-    if (is_counted) traffic.meter.failed(metered_at);
-    if (is_counted && options_.disaggregated) decode_.failed(metered_at);
-  }
-  if (known == nullptr) return;
+  if (has_failed(item)) ++(item.outcome == "truncated" || item.output_tokens > 0 ? ends_.truncated : ends_.failed);
+  if (known != nullptr) remember_end(item, at, *known);
+  if (counted_at) count_end(item, *counted_at, traffic, known);
+  if (counted_at && known != nullptr) judge(item, at, *known);
+}
+
+void TrafficRecorder::remember_end(const TrafficItem& item, core::Instant at, Remembered& known) {
+  signals::RecentRequest& shape = known.shape;
   const bool left = item.outcome == "cancelled" || item.outcome == "timed_out";
-  if (item.outcome != "completed")
-    known->shape.end = left ? signals::RequestEnd::kCancelled : signals::RequestEnd::kFailed;
-  if (item.outcome == "completed") {
-    known->shape.output_tokens = std::max(1U, item.output_tokens);
-    known->shape.itl_ms = static_cast<float>(item.itl_ms);
-    known->shape.e2e_ms =
-        static_cast<float>(core::to_milliseconds(at - known->shape.arrival)) - known->shape.deferred_ms;
-    if (item.prompt_tokens > 0) known->shape.input_tokens = item.prompt_tokens;
-    signals::CompletionTimes times{.e2e_ms = static_cast<double>(known->shape.e2e_ms)};
-    if (known->answered) times.ttft_ms = static_cast<double>(known->shape.ttft_ms);
-    if (item.itl_ms >= 0.0) {
-      times.itl_ms = item.itl_ms;
-      if (is_counted) add_gaps(item);
-    }
-    times.slow_client = item.itl_ms < 0.0 && item.client_ms > 0.0;
-    if (is_counted) traffic.meter.completed(metered_at, known->traits(), item.output_tokens, times);
-    if (is_counted && options_.disaggregated) decode_.completed(metered_at, known->traits(), item.output_tokens, times);
+  if (item.outcome != "completed") {
+    shape.end = left ? signals::RequestEnd::kCancelled : signals::RequestEnd::kFailed;
+    return;
   }
-  if (!is_counted) return;
+  shape.output_tokens = std::max(1U, item.output_tokens);
+  shape.itl_ms = static_cast<float>(item.itl_ms);
+  shape.e2e_ms = static_cast<float>(core::to_milliseconds(at - shape.arrival)) - shape.deferred_ms;
+  if (item.prompt_tokens > 0) shape.input_tokens = item.prompt_tokens;
+}
+
+void TrafficRecorder::count_end(const TrafficItem& item, core::Instant at, PoolTraffic& traffic,
+                                const Remembered* known) {
+  traffic.output.ended(item.output_tokens, at);
+  if (options_.disaggregated) decode_output_.ended(item.output_tokens, at);
+  if (has_failed(item)) {
+    traffic.meter.failed(at);
+    if (options_.disaggregated) decode_.failed(at);
+  }
+  if (known == nullptr || item.outcome != "completed") return;
+  signals::CompletionTimes times{.e2e_ms = static_cast<double>(known->shape.e2e_ms)};
+  if (known->answered) times.ttft_ms = static_cast<double>(known->shape.ttft_ms);
+  if (item.itl_ms >= 0.0) {
+    times.itl_ms = item.itl_ms;
+    add_gaps(item);
+  }
+  times.slow_client = item.itl_ms < 0.0 && item.client_ms > 0.0;
+  traffic.meter.completed(at, known->traits(), item.output_tokens, times);
+  if (options_.disaggregated) decode_.completed(at, known->traits(), item.output_tokens, times);
+}
+
+void TrafficRecorder::judge(const TrafficItem& item, core::Instant at, const Remembered& known) {
   // An answer that is not streamed has no TTFT and no ITL: only its end can be judged. Requests of clients that left
   // are not judged.
-  const signals::SloTarget& target = options_.slo.target_at(known->shape.target);
+  const signals::SloTarget& target = options_.slo.target_at(known.shape.target);
+  const bool failed = has_failed(item);
   bool missed = false;
-  if (failed || (item.outcome == "completed" && (known->answered || target.e2e))) {
+  if (failed || (item.outcome == "completed" && (known.answered || target.e2e))) {
     ++judged_;
     const bool first_in_time =
-        !known->answered || static_cast<double>(known->shape.ttft_ms) <= core::to_milliseconds(target.ttft);
-    const bool gaps_in_time = !known->answered || item.itl_ms <= core::to_milliseconds(target.itl);
+        !known.answered || static_cast<double>(known.shape.ttft_ms) <= core::to_milliseconds(target.ttft);
+    const bool gaps_in_time = !known.answered || item.itl_ms <= core::to_milliseconds(target.itl);
     const bool end_in_time =
-        !target.e2e || static_cast<double>(known->shape.e2e_ms) <= core::to_milliseconds(*target.e2e);
+        !target.e2e || static_cast<double>(known.shape.e2e_ms) <= core::to_milliseconds(*target.e2e);
     missed = failed || !first_in_time || !gaps_in_time || !end_in_time;
     if (!missed) ++met_;
     if (!failed && first_in_time) ++ttft_met_;
     if (!failed && gaps_in_time) ++itl_met_;
   }
   if (item.outcome != "completed" || at <= options_.tokens_from) return;
-  const std::string &tenant = tenants_[known->tenant_number], model{known->model};
+  const std::string &tenant = tenants_[known.tenant_number], model{known.model};
   decision::TenantTokens& tokens =
       tokens_.try_emplace({tenant, model}, decision::TenantTokens{tenant, model}).first->second;
-  const decision::TokenCount own{known->shape.input_tokens, item.output_tokens};
+  const decision::TokenCount own{known.shape.input_tokens, item.output_tokens};
   tokens.completed += own;
   if (!missed) tokens.within_slo += own;
 }

@@ -96,6 +96,10 @@ class TrafficRecorder {
   void arrived(const TrafficItem& item, core::Instant at);
   void first_token(const TrafficItem& item, core::Instant at);
   void ended(const TrafficItem& item, core::Instant at);
+  static void remember_end(const TrafficItem& item, core::Instant at, Remembered& known);
+  // Of an end since the start. `known` is null if its arrival is not.
+  void count_end(const TrafficItem& item, core::Instant at, PoolTraffic& traffic, const Remembered* known);
+  void judge(const TrafficItem& item, core::Instant at, const Remembered& known);
   void add_gaps(const TrafficItem& item);
   [[nodiscard]] Remembered* find(std::uint64_t request);
   [[nodiscard]] bool knows_gateway(const std::string& boot);  // Makes it the one whose page is taken.

@@ -1,7 +1,6 @@
 #include "gateway/admin_server.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -9,16 +8,11 @@
 #include "api/answer.h"
 #include "gateway/documents.h"
 #include "gateway/epp_metrics.h"
+#include "net/number_parameter.h"
 #include "telemetry/exposition_format.h"
 
 namespace penstock::gateway {
 namespace {
-
-std::uint64_t parse_number(std::string_view text, std::uint64_t fallback) {
-  std::uint64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc{} && end == text.data() + text.size() ? number : fallback;
-}
 
 void answer(net::Exchange& exchange, int status, std::string_view type, std::string_view body) {
   std::vector<net::Field> fields{{"Content-Type", type}, {"Cache-Control", "no-store"}};
@@ -89,8 +83,8 @@ void AdminServer::set_access(net::AccessOptions access, std::shared_ptr<net::Tls
 
 void AdminServer::answer_traffic(net::Exchange& exchange) {
   constexpr std::uint64_t kEventsMax = 20'000;
-  const std::uint64_t after = parse_number(exchange.head().parameter("after"), 0);
-  const std::uint64_t limit = std::min(parse_number(exchange.head().parameter("limit"), kEventsMax), kEventsMax);
+  const std::uint64_t after = net::number_parameter(exchange.head(), "after", 0);
+  const std::uint64_t limit = std::min(net::number_parameter(exchange.head(), "limit", kEventsMax), kEventsMax);
   answer(exchange, 200, "application/json",
          traffic_document(dispatcher_.traffic(after, limit), boot_id_, net::Loop::read_clock()));
 }
