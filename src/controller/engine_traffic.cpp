@@ -142,6 +142,17 @@ void EngineTraffic::give_up(Engine& engine, std::uint64_t count, const std::stri
   }
 }
 
+EngineTraffic::Lengths::Lengths(Histogram lengths) : spread{std::move(lengths)}, mean{mean_of(*spread)} {
+  const double interpolated = interpolated_mean(*spread);
+  if (interpolated > 0.0 && mean > 0.0) scale = mean / interpolated;
+}
+
+// An engine with a histogram shows the lengths of the very requests that end in an interval.
+EngineTraffic::Lengths EngineTraffic::answer_lengths(const Engine& engine, const EngineScrape& now) {
+  auto spread = difference_of(engine.reads.back().scrape.output_length, now.output_length);
+  return count_of(spread) > 0 ? Lengths{*std::move(spread)} : lengths_of(engine, now, false);
+}
+
 EngineTraffic::Lengths EngineTraffic::lengths_of(const Engine& engine, const EngineScrape& now, bool prompts) {
   const auto spread_of = [&](const EngineScrape& scrape) -> const std::optional<Histogram>& {
     return prompts ? scrape.prompt_length : scrape.output_length;
@@ -154,7 +165,6 @@ EngineTraffic::Lengths EngineTraffic::lengths_of(const Engine& engine, const Eng
     return prompts && scrape.ttft_s ? std::optional{scrape.ttft_s->count()} : scrape.completed_total;
   };
   const EngineScrape& oldest = engine.reads.front().scrape;
-  Lengths found;
   auto spread = difference_of(spread_of(oldest), spread_of(now));
   if (count_of(spread) < kRequestsLeast) spread = spread_of(now);
   std::uint64_t requests = grown(requests_of(oldest), requests_of(now));
@@ -163,13 +173,9 @@ EngineTraffic::Lengths EngineTraffic::lengths_of(const Engine& engine, const Eng
     requests = requests_of(now).value_or(0);
     tokens = tokens_of(now).value_or(0);
   }
+  if (count_of(spread) > 0) return Lengths{*std::move(spread)};
+  Lengths found;
   if (requests > 0) found.mean = static_cast<double>(tokens) / static_cast<double>(requests);
-  if (count_of(spread) > 0) {
-    found.mean = mean_of(*spread);
-    const double interpolated = interpolated_mean(*spread);
-    if (interpolated > 0.0 && found.mean > 0.0) found.scale = found.mean / interpolated;
-    found.spread = std::move(spread);
-  }
   return found;
 }
 
@@ -233,7 +239,7 @@ void EngineTraffic::end(Engine& engine, const std::string& name, const EngineScr
   const std::uint64_t completed = std::min(grown(before.completed_total, now.completed_total), kRequestsMost);
   const std::uint64_t ended = completed + std::min(grown(before.failed_total, now.failed_total), kRequestsMost);
   if (ended == 0) return;
-  const Lengths lengths = lengths_of(engine, now, false);
+  const Lengths lengths = answer_lengths(engine, now);
   const auto per_request = difference_of(before.tpot_s, now.tpot_s), gaps = difference_of(before.itl_s, now.itl_s);
   const auto ttft = difference_of(engine.reads.front().scrape.ttft_s, now.ttft_s);
   for (std::uint64_t i = 0; i < ended; ++i) {

@@ -48,6 +48,8 @@ class EngineTraffic {
   };
   // Lengths of prompts or answers.
   struct Lengths {
+    Lengths() = default;
+    explicit Lengths(telemetry::Histogram lengths);
     std::optional<telemetry::Histogram> spread;  // Of recent requests; empty: the engine has none.
     double mean = 0.0, scale = 1.0;              // `scale` corrects the mean of what the buckets give.
     [[nodiscard]] std::uint32_t draw(double share) const;
@@ -72,6 +74,7 @@ class EngineTraffic {
   void end(Engine& engine, const std::string& name, const telemetry::EngineScrape& now, const Interval& interval);
   void first_token(Open& open, double ttft_s, core::Instant at);
   [[nodiscard]] static Lengths lengths_of(const Engine& engine, const telemetry::EngineScrape& now, bool prompts);
+  [[nodiscard]] static Lengths answer_lengths(const Engine& engine, const telemetry::EngineScrape& now);
   [[nodiscard]] static double cached_share(const Engine& engine, const telemetry::EngineScrape& now);
   [[nodiscard]] static double next_share(Engine& engine);
   TrafficItem& add(TrafficItem::Kind kind, std::uint64_t request, core::Instant at);

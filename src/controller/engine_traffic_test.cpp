@@ -117,6 +117,26 @@ TEST(EngineTraffic, LengthsAreThoseOfTheHistograms) {
   EXPECT_NEAR(shorter / 1000, 0.5, 0.02);
 }
 
+TEST(EngineTraffic, AnswersHaveTheLengthsOfTheirInterval) {
+  const auto with_answers = [](std::uint64_t of_600, std::uint64_t of_16) {
+    const std::uint64_t requests = of_600 + of_16;
+    telemetry::EngineScrape made =
+        Counted{.completed = requests, .first_tokens = requests, .prompt_tokens = 100 * requests}.scrape();
+    made.output_length = telemetry::Histogram{std::vector<double>{1, 10, 100, 1000}};
+    made.output_length->add(600, of_600);
+    made.output_length->add(16, of_16);
+    return made;
+  };
+  EngineTraffic traffic;
+  traffic.observe("a", with_answers(40, 0), at(0));
+  traffic.observe("a", with_answers(40, 2), at(1));
+  traffic.observe("a", with_answers(41, 2), at(2));
+  const auto ends = of_kind(traffic.take(), Kind::kEnd);
+  ASSERT_EQ(ends.size(), 3U);
+  EXPECT_NEAR(ends[0].output_tokens + ends[1].output_tokens, 32, 16);
+  EXPECT_NEAR(ends[2].output_tokens, 600, 300);
+}
+
 TEST(EngineTraffic, WhatWasOpenAtFirstIsNeverReported) {
   EngineTraffic traffic;
   traffic.observe("a", Counted{2, 3, 50, 0, 53, 53'000}.scrape(), at(0));

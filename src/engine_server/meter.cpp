@@ -33,12 +33,14 @@ void Meter::first_token(const RequestTimes& times) {
 
 void Meter::next_token(core::Duration gap) { figures_.itl_s.add(seconds(gap)); }
 
-void Meter::finished(const RequestTimes& times, std::uint32_t tokens, bool by_length) {
+void Meter::finished(const RequestTimes& times, std::uint32_t prompt_tokens, std::uint32_t generated, bool by_length) {
   ++(by_length ? figures_.finished.length : figures_.finished.stop);
   const double decode = seconds(times.last_token - times.first_token);
   figures_.request_s.add(seconds(times.last_token - times.arrived));
   figures_.decode_s.add(decode);
-  if (tokens > 1) figures_.tpot_s.add(decode / (tokens - 1));
+  figures_.prompt_tokens.add(prompt_tokens);
+  figures_.generation_tokens.add(generated);
+  if (generated > 1) figures_.tpot_s.add(decode / (generated - 1));
 }
 
 telemetry::EngineFigures Meter::figures(const engine::EngineState& state, core::Instant now) const {

@@ -26,7 +26,7 @@ class Meter {
   void iteration(core::Instant ended_at, const engine::IterationDetail& detail);
   void first_token(const RequestTimes& times);
   void next_token(core::Duration gap);
-  void finished(const RequestTimes& times, std::uint32_t tokens, bool by_length);
+  void finished(const RequestTimes& times, std::uint32_t prompt_tokens, std::uint32_t generated, bool by_length);
   void aborted() { ++figures_.finished.abort; }
   void failed() { ++figures_.finished.error; }
 

@@ -150,7 +150,7 @@ void Session::add_token(std::uint32_t number, Open& open, core::Instant at) {
 void Session::complete(std::uint32_t number, Open& open, core::Instant at) {
   SessionRequest& seen = open.seen;
   seen.completed = true;
-  meter_.finished(seen.times, seen.generated, seen.plan.finish == api::FinishReason::kLength);
+  meter_.finished(seen.times, seen.prompt_tokens, seen.generated, seen.plan.finish == api::FinishReason::kLength);
   touch(number, open);
   if (!options_.hold_prefilled) return;
   seen.holds_kv = open.keep_kv;

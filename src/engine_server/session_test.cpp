@@ -226,6 +226,8 @@ TEST(Session, LatenciesAreReportedInWallClockSeconds) {
   EXPECT_NEAR(figures.itl_s.sum, 0.1 * 2e-3, 1e-9);
   EXPECT_NEAR(figures.tpot_s.sum, 0.1 * 1e-3, 1e-9);
   EXPECT_EQ(figures.finished.length, 1U);
+  EXPECT_EQ(figures.prompt_tokens.sum, 10.0);
+  EXPECT_EQ(figures.generation_tokens.sum, 3.0);
   EXPECT_EQ(figures.iteration_tokens.count(), 3U);
 }
 

@@ -72,7 +72,7 @@ void AnswerTimer::end(core::Duration now) {
     const bool refused = status_ == 429 || (status_ == 503 && has_retry_after_);
     return close(refused ? Outcome::kRefused : Outcome::kFailed, fmt::format("status {}", status_), now);
   }
-  if (stream_) watch_.take("\n");  // The last line may lack its end.
+  if (stream_) take_body("\n", now);  // The last line may lack its end.
   if (watch_.error_status() != 0)
     return close(Outcome::kFailed, stream_ ? "error within the stream" : "error within the answer", now);
   if (stream_ && !watch_.whole()) return close(Outcome::kTruncated, "stream without [DONE] or finish_reason", now);

@@ -52,6 +52,10 @@ void write_vllm(ExpositionWriter& writer, const EngineFigures& figures, const st
     writer.sample(fmt::format("{},finished_reason=\"{}\"", labels, reason), real(count));
   writer.histogram("vllm:iteration_tokens_total", "Tokens of an iteration, of prompts and generated.", labels,
                    figures.iteration_tokens);
+  writer.histogram("vllm:request_prompt_tokens", "Prompt tokens of a completed request.", labels,
+                   figures.prompt_tokens);
+  writer.histogram("vllm:request_generation_tokens", "Generated tokens of a completed request.", labels,
+                   figures.generation_tokens);
   writer.histogram("vllm:time_to_first_token_seconds", "Time to a request's first token.", labels, figures.ttft_s);
   writer.histogram("vllm:inter_token_latency_seconds", "Gap between two tokens of a request.", labels, figures.itl_s);
   writer.histogram("vllm:request_time_per_output_token_seconds", "A request's mean gap between tokens.", labels,

@@ -42,10 +42,11 @@ struct EngineFigures {
   Histogram queue_s{request_bounds_s()};
   Histogram prefill_s{request_bounds_s()};
   Histogram decode_s{request_bounds_s()};
+  Histogram prompt_tokens{length_bounds()}, generation_tokens{length_bounds()};  // Of each request that completed.
   Histogram iteration_tokens{iteration_token_bounds()};  // Prompt tokens computed plus tokens generated.
 };
 
-// Text format 0.0.4; about 27 KiB.
+// Text format 0.0.4; about 30 KiB.
 [[nodiscard]] std::string engine_exposition(const EngineFigures& figures);
 
 }  // namespace penstock::telemetry

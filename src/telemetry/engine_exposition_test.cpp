@@ -42,6 +42,8 @@ EngineFigures busy_engine() {
     figures.ttft_s.add(0.01 * i);
     figures.itl_s.add(0.001 * i);
     figures.iteration_tokens.add(i);
+    figures.prompt_tokens.add(100 * i);
+    figures.generation_tokens.add(3 * i);
   }
   figures.request_s.add(1e9);
   return figures;
@@ -95,6 +97,8 @@ TEST(EngineExposition, IsReadBackByTheAdapterWithoutLoss) {
                                       {scrape.itl_s, figures.itl_s},
                                       {scrape.request_s, figures.request_s},
                                       {scrape.queue_s, figures.queue_s},
+                                      {scrape.prompt_length, figures.prompt_tokens},
+                                      {scrape.output_length, figures.generation_tokens},
                                       {scrape.iteration_tokens, figures.iteration_tokens}}) {
     ASSERT_TRUE(read);
     EXPECT_EQ(read->bounds, written.bounds);

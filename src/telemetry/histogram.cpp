@@ -17,6 +17,8 @@ constexpr std::array kRequestBounds = {0.01, 0.03, 0.1,  0.3,  0.5,  0.8,  1.0, 
                                        15.0, 20.0, 30.0, 40.0, 50.0, 60.0, 120.0, 240.0, 480.0, 960.0, 1920.0, 7680.0};
 constexpr std::array kIterationBounds = {1.0,   8.0,    16.0,   32.0,   64.0,   128.0,  256.0,
                                          512.0, 1024.0, 2048.0, 4096.0, 8192.0, 16384.0};
+constexpr std::array kLengthBounds = {1.0,    2.0,    5.0,      10.0,     20.0, 50.0, 100.0, 200.0, 500.0, 1000.0,
+                                      2000.0, 5000.0, 10'000.0, 20'000.0, 5e4,  1e5,  2e5,   5e5,   1e6};
 
 }  // namespace
 
@@ -70,5 +72,6 @@ std::span<const double> ttft_bounds_s() { return kTtftBounds; }
 std::span<const double> itl_bounds_s() { return kItlBounds; }
 std::span<const double> request_bounds_s() { return kRequestBounds; }
 std::span<const double> iteration_token_bounds() { return kIterationBounds; }
+std::span<const double> length_bounds() { return kLengthBounds; }
 
 }  // namespace penstock::telemetry

@@ -37,5 +37,6 @@ bool add_counts(Histogram& to, const Histogram& from);
 [[nodiscard]] std::span<const double> itl_bounds_s();
 [[nodiscard]] std::span<const double> request_bounds_s();  // For whole requests and their parts.
 [[nodiscard]] std::span<const double> iteration_token_bounds();
+[[nodiscard]] std::span<const double> length_bounds();  // Tokens of a prompt or an answer.
 
 }  // namespace penstock::telemetry

@@ -56,7 +56,8 @@ TEST(Histogram, AddsOnlyWithTheSameBounds) {
 }
 
 TEST(Histogram, HasTheUsualLimitsAmongItsBounds) {
-  for (const auto bounds : {ttft_bounds_s(), itl_bounds_s(), request_bounds_s(), iteration_token_bounds()})
+  for (const auto bounds :
+       {ttft_bounds_s(), itl_bounds_s(), request_bounds_s(), iteration_token_bounds(), length_bounds()})
     EXPECT_TRUE(std::is_sorted(bounds.begin(), bounds.end(), std::less_equal<>{}));
   EXPECT_TRUE(std::binary_search(ttft_bounds_s().begin(), ttft_bounds_s().end(), 2.0));
   EXPECT_TRUE(std::binary_search(itl_bounds_s().begin(), itl_bounds_s().end(), 0.05));
