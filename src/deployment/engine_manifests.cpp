@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
@@ -256,6 +257,13 @@ Json volumes_of(const EngineManifest& engine, const EnginePool& pool) {
   return made;
 }
 
+// Kubernetes takes a text for a share only.
+Json count_or_share(const std::string& text) {
+  std::uint64_t count = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
+  return error == std::errc{} && end == text.data() + text.size() ? Json(count) : Json(text);
+}
+
 Json repository_container(const EngineManifest& engine, const EnginePool& pool) {
   return {{"name", "model-repository"},
           {"image", engine.image},
@@ -325,7 +333,8 @@ class EngineObjects {
     add_deployment(pool, labels, of_pods, selector);
     // By default a share of the pods that may be missing. Of those that must be there, 80 % would be all of up to four.
     add("policy/v1", "PodDisruptionBudget", pool.deployment, labels)["spec"] = {
-        pool.min_available.empty() ? Json{"maxUnavailable", "20%"} : Json{"minAvailable", pool.min_available},
+        pool.min_available.empty() ? Json{"maxUnavailable", "20%"}
+                                   : Json{"minAvailable", count_or_share(pool.min_available)},
         {"unhealthyPodEvictionPolicy", "AlwaysAllow"},
         {"selector", {{"matchLabels", selector}}}};
   }

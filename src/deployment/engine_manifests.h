@@ -50,7 +50,7 @@ struct EnginePool {
   std::optional<double> gpu_memory;   // Share of the memory of each GPU; empty: the engine's default.
   std::int64_t queue_delay_us = 0;    // Of Triton only.
   std::string preferred_batch_sizes;  // Of Triton only: "1, 2, 4"; empty: none.
-  std::string min_available;          // Of the PodDisruptionBudget, as "80%"; empty: maxUnavailable is 20%.
+  std::string min_available;          // Of the PodDisruptionBudget, as "80%" or "2"; empty: maxUnavailable is 20%.
   std::int64_t start_up_s = 0;
   std::string gpu_resource = kGpuResource;
   std::string cpu, memory;  // Quantities of a replica.

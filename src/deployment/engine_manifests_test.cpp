@@ -108,6 +108,16 @@ TEST(EngineManifests, OfFourPodsOneMayGo) {
   EXPECT_FALSE(budget.contains("minAvailable"));
 }
 
+TEST(EngineManifests, PodsThatStayAreAShareOrANumber) {
+  EngineManifest engine = two_pools();
+  const auto least = [&](const char* text) {
+    engine.pools[0].min_available = text;
+    return engine_object(manifests_of(engine), "PodDisruptionBudget", "llm-interactive")["spec"]["minAvailable"].dump();
+  };
+  EXPECT_EQ(least("80%"), "\"80%\"");
+  EXPECT_EQ(least("2"), "2") << "Kubernetes refuses a number as text";
+}
+
 TEST(EngineManifests, LimitsOfTheConfigurationAreFlagsOfTheEngine) {
   EngineManifest engine = two_pools();
   EnginePool& pool = engine.pools[0];

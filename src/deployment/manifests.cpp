@@ -78,8 +78,9 @@ class Objects {
     }
     for (auto& [in_namespace, list] : rules) {
       const bool of_cluster = in_namespace.empty();
-      // A name of the cluster contains the namespace, because others may have the same program.
-      const std::string name = of_cluster ? program_.in_namespace + "-" + program_.name : program_.name;
+      // A name elsewhere contains the namespace, because others may have the same program.
+      const bool is_own = in_namespace == program_.in_namespace;
+      const std::string name = is_own ? program_.name : program_.in_namespace + "-" + program_.name;
       const std::string role = kRbac + std::string{"/v1"};
       add(role.c_str(), of_cluster ? "ClusterRole" : "Role", name, in_namespace)["rules"] = std::move(list);
       bind(of_cluster ? "ClusterRole" : "Role", name, name, in_namespace);

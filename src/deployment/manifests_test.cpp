@@ -63,6 +63,21 @@ TEST(Manifests, ARoleIsInTheNamespaceOfItsResources) {
   EXPECT_EQ(pod_of(objects)["automountServiceAccountToken"], true);
 }
 
+TEST(Manifests, ProgramsOfSeveralNamespacesHaveRolesOfTheirOwnInThatOfTheEngines) {
+  const auto names_of = [](const std::string& in_namespace, const std::string& engines) {
+    auto gateway = with_names<GatewayManifest>();
+    gateway.in_namespace = in_namespace;
+    gateway.access = gateway_access(engines);
+    const auto objects = manifests_of(gateway);
+    EXPECT_EQ(find(objects, "RoleBinding")["roleRef"]["name"], find(objects, "Role")["metadata"]["name"]);
+    EXPECT_EQ(find(objects, "RoleBinding")["metadata"]["name"], find(objects, "Role")["metadata"]["name"]);
+    return find(objects, "Role")["metadata"]["name"].get<std::string>();
+  };
+  EXPECT_EQ(names_of("llm", "llm"), "gw");
+  EXPECT_EQ(names_of("llm", "engines"), "llm-gw");
+  EXPECT_EQ(names_of("staging", "engines"), "staging-gw");
+}
+
 TEST(Manifests, AConfigurationWithKeysIsASecret) {
   auto gateway = with_names<GatewayManifest>();
   EXPECT_EQ(find(manifests_of(gateway), "ConfigMap")["data"]["penstock.yaml"], gateway.configuration);

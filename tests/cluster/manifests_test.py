@@ -6,6 +6,8 @@ The definitions of others (PodMonitor) are those of k8s-testbed.sh crds; that of
 import json
 import os
 import pathlib
+import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -15,7 +17,8 @@ from cluster_testing import Cluster, definition_modules, folder_of_module, folde
 from live_testing import PROGRAM, Gateway, config_file, until
 
 KEDA = "scaledobjects.keda.sh"
-KUSTOMIZATION = pathlib.Path(__file__).resolve().parents[2] / "docs" / "examples" / "kustomize" / "kustomization.yaml"
+DOCUMENTS = pathlib.Path(__file__).resolve().parents[2] / "docs" / "examples"
+KUSTOMIZATION = DOCUMENTS / "kustomize" / "kustomization.yaml"
 EXAMPLES = {
     "aggregated": {"slo": {"ttft": "2s"}, "pools": [{"name": "chat", "max_replicas": 8}],
                    "gateway": {"kubernetes": {"selector": "app=chat"}}},
@@ -80,14 +83,51 @@ class Manifests(unittest.TestCase):
         split = [{"name": "prefill", "role": "prefill"}, {"name": "decode", "role": "decode", "gpus": 2}]
         flags = ["--node-pool", "pool=gpu-warm", "--warm-nodes", "1"]
         triton = ["--engine", "triton", "--tokenizer", "t", "--model", "/weights/repository", "--weights-claim", "models"]
-        for named, more in ((pools, []), (pools, ["--engine", "sglang", "--weights-path", "/mnt/nvme"]), (pools, triton),
-                            (split, ["--weights-claim", "models"]), (pools, ["--gpu-resource", "nvidia.com/mig-3g.40gb"])):
-            with self.subTest(pools=named[0]["name"], more=more):
+        settings = {"queue_order": "priority", "preemption_order": "priority", "watermark": 0.01, "prefill_share": 0.3}
+        ordered = [{**pool, "engine": settings} for pool in pools]
+        trtllm = ["--engine", "trtllm", "--gpu-memory-utilization", "0.85", "--max-model-len", "32768"]
+        for named, more in ((pools, []), (pools, ["--engine", "sglang", "--weights-path", "/mnt/nvme"]), (pools, triton), (pools, trtllm),
+                            (ordered, ["--max-model-len", "32768"]), (ordered, ["--engine", "sglang"]), (split, ["--weights-claim", "models"]),
+                            (pools, ["--gpu-resource", "nvidia.com/mig-3g.40gb"]), (pools, ["--min-available", "2"]),
+                            (pools, ["--min-available", "llm-batch:80%"])):
+            with self.subTest(pools=named[0], more=more):
                 configuration = {"model": "llama", "pools": named, "gateway": {"kubernetes": {"selector": "app=llm"}}}
                 kinds = self.apply(self.manifests("engines", configuration, *flags, *more), "--dry-run=server")
+                self.assertEqual(kinds.count("configmap"), 2 if more[1:2] in (["triton"], ["trtllm"]) else 0)
                 self.assertEqual(kinds.count("deployment"), 4)  # Engines and placeholders of two pools.
                 for kind in ("service", "poddisruptionbudget", "priorityclass"):
                     self.assertIn(kind, kinds)
+
+    def test_a_strict_dry_run_accepts_what_the_examples_write(self):
+        """Each command of the first comment of an example, in a namespace of this test."""
+        environment = {**os.environ, **dict.fromkeys(("SHOP_KEY", "NIGHTLY_KEY", "ENGINE_KEY", "ADMIN_TOKEN"), "k")}
+        definitions = self.cluster.kubectl("get", "crds", "-o", "name")
+        count = 0
+        for path in sorted(DOCUMENTS.glob("*.yaml")):
+            comment = re.match(r"(#.*\n)*", path.read_text(encoding="utf-8"))[0]
+            for line in re.sub(r"(?m)^#", "", comment).replace("\\\n", " ").splitlines():
+                words = shlex.split(line.split("|")[0]) if line.strip().startswith("penstock manifests") else []
+                if not words or ("keda" in words and KEDA not in definitions) or (self.without and "--pod-monitor" in words):
+                    continue
+                with self.subTest(words=words):
+                    words = [str(path) if word.startswith("docs/examples/") else word for word in words[1:]]
+                    done = subprocess.run([PROGRAM, *words, "--namespace", self.namespace], capture_output=True, text=True, check=False,
+                                          env=environment)
+                    self.assertEqual(done.returncode, 0, done.stderr)
+                    self.assertTrue(self.apply(done.stdout, "--dry-run=server"))
+                    count += 1
+        self.assertGreater(count, 7)
+
+    def test_gateways_of_two_namespaces_may_follow_the_pods_of_a_third(self):
+        configuration = {"gateway": {"kubernetes": {"selector": "app=engines", "namespace": self.namespace}}}
+        users = []
+        for _ in range(2):
+            own = self.cluster.namespace(self, "own-" + os.urandom(3).hex())
+            self.apply(self.manifests("gateway", configuration, "--namespace", own))
+            users.append(f"system:serviceaccount:{own}:penstock-gateway")
+        for user in users:
+            with self.subTest(user=user):
+                self.assertEqual(self.cluster.kubectl("auth", "can-i", "watch", "pods", "--as", user, "-n", self.namespace).strip(), "yes")
 
     def test_the_gateway_selects_the_pods_of_engines(self):
         configuration = {"model": "llama", "pools": [{"name": "prefill", "role": "prefill"}, {"name": "decode", "role": "decode"}],
