@@ -159,12 +159,14 @@ AnswerScanner::Role AnswerScanner::role_of_container(bool is_object) const {
       if (name == "response" || name == "message") return Role::kResponse;
       if (name == "delta") return Role::kDelta;
       if (name == "output") return Role::kOutput;
+      if (name == "content") return Role::kContent;
       return name == "error" ? Role::kError : Role::kOther;
     case Role::kResponse: return name == "usage" ? Role::kUsage : name == "error" ? Role::kError : Role::kOther;
     case Role::kChoices: return Role::kChoice;
     case Role::kChoice: return name == "delta" || name == "message" ? Role::kDelta : Role::kOther;
     case Role::kDelta: return Role::kDelta;
     case Role::kOutput: return Role::kOutput;
+    case Role::kContent: return in_object() && name == "input" ? Role::kDelta : Role::kContent;
     case Role::kUsage:
       return name == "prompt_tokens_details" || name == "input_tokens_details" || name == "completion_tokens_details" ||
                      name == "output_tokens_details"
@@ -192,7 +194,8 @@ void AnswerScanner::open(bool is_object) {
     usage_.cached_known = false;
     total_tokens_ = 0;
     usage_valid_ = true;
-    prompt_known_ = false;
+    prompt_known_ = counts_cache_apart_ = cache_read_known_ = false;
+    cache_read_ = cache_made_ = 0;
   }
   outer_[depth_++] = std::exchange(innermost_, {made, is_object});
   expect_ = is_object ? Expect::kKey : Expect::kValue;
@@ -201,14 +204,25 @@ void AnswerScanner::open(bool is_object) {
 
 void AnswerScanner::close(bool is_object) {
   if (in_object() != is_object) return void(malformed_ = true);
-  if (role() == Role::kUsage && usage_valid_) {
-    // Some rerankers report only the total.
-    if (!prompt_known_) usage_.prompt_tokens = total_tokens_ - std::min(total_tokens_, usage_.completion_tokens);
-    facts_.usage = usage_;
-  }
+  if (role() == Role::kUsage) end_usage();
   if (finishes_ && role() == Role::kChoice && choice_ < kChoicesKnown) facts_.finished.set(choice_);
   innermost_ = outer_[--depth_];
   end_value();
+}
+
+void AnswerScanner::end_usage() {
+  if (counts_cache_apart_) {
+    const std::uint64_t prompt = usage_.prompt_tokens + cache_read_ + cache_made_;
+    usage_valid_ = usage_valid_ && prompt <= UINT32_MAX;
+    usage_.prompt_tokens = static_cast<std::uint32_t>(prompt);
+    if (cache_read_known_) usage_.cached_tokens = static_cast<std::uint32_t>(cache_read_);
+    usage_.cached_known = usage_.cached_known || cache_read_known_;
+  }
+  if (!usage_valid_) return;
+  // Some rerankers report only the total.
+  if (!prompt_known_) usage_.prompt_tokens = total_tokens_ - std::min(total_tokens_, usage_.completion_tokens);
+  facts_.usage_has_prompt = prompt_known_ || total_tokens_ > 0;
+  facts_.usage = usage_;
 }
 
 bool AnswerScanner::is_text() const {
@@ -217,8 +231,10 @@ bool AnswerScanner::is_text() const {
     case Role::kRoot: return name == "delta";
     case Role::kChoice: return name == "text";
     case Role::kDelta:
-      return name != "role" && name != "id" && name != "type" && name != "stop_reason" && name != "stop_sequence";
+      return name != "role" && name != "id" && name != "type" && name != "stop_reason" && name != "stop_sequence" &&
+             name != "signature";
     case Role::kOutput: return name == "text" || name == "arguments";
+    case Role::kContent: return name == "text" || name == "thinking";
     default: return false;
   }
 }
@@ -256,7 +272,11 @@ void AnswerScanner::end_string() {
       if (name != "type") break;
       if (word == "response.completed" || word == "response.incomplete" || word == "message_stop")
         facts_.is_last = true;
-      if (word == "response.created" || word == "response.queued" || word == "response.in_progress")
+      facts_.opens_block = word == "content_block_start";
+      facts_.closes_block = word == "content_block_stop";
+      facts_.ends_message = word == "message_delta";
+      if (word == "response.created" || word == "response.queued" || word == "response.in_progress" ||
+          word == "message_start" || word == "ping" || facts_.opens_block)
         facts_.is_preamble = true;
       if ((word == "error" || word == "response.failed") && facts_.error_status == 0)
         facts_.error_status = kUnknownError;
@@ -274,14 +294,15 @@ void AnswerScanner::end_string() {
 void AnswerScanner::end_scalar() {
   token_ = Token::kNone;
   const Role place = role();
-  const bool is_index = place == Role::kChoice && key() == "index";
+  const bool is_index = (place == Role::kChoice || place == Role::kRoot) && key() == "index";
   if (is_index || place == Role::kUsage || place == Role::kUsageDetails || place == Role::kError) {
     std::uint64_t number = 0;
     const char* const end = word_.data() + word_size_;
     const auto read = std::from_chars(word_.data(), end, number);
     const bool whole = read.ec == std::errc{} && read.ptr == end;
     if (is_index) {
-      choice_ = whole ? static_cast<std::uint32_t>(std::min<std::uint64_t>(number, UINT32_MAX)) : 0;
+      const auto index = whole ? static_cast<std::uint32_t>(std::min<std::uint64_t>(number, UINT32_MAX)) : 0;
+      (place == Role::kChoice ? choice_ : facts_.block) = index;
     } else if (place == Role::kError) {
       if (whole && key() == "code" && number >= 400 && number <= 599) facts_.error_status = static_cast<int>(number);
     } else if (whole && number <= UINT32_MAX) {
@@ -303,11 +324,17 @@ void AnswerScanner::set_usage(std::uint64_t number) {
     usage_.cached_known = true;
     return;
   }
-  // The second names belong to /v1/responses.
+  // The second names belong to /v1/responses and to Anthropic's API.
   if (name == "prompt_tokens" || name == "input_tokens") {
     usage_.prompt_tokens = tokens;
     prompt_known_ = true;
+    counts_cache_apart_ = name == "input_tokens";
   }
+  if (name == "cache_read_input_tokens") {
+    cache_read_ = tokens;
+    cache_read_known_ = true;
+  }
+  if (name == "cache_creation_input_tokens") cache_made_ = tokens;
   if (name == "completion_tokens" || name == "output_tokens") usage_.completion_tokens = tokens;
   if (name == "total_tokens") total_tokens_ = tokens;
 }

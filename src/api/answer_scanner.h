@@ -20,13 +20,18 @@ struct AnswerFacts {
   bool has_output = false;                // A choice or delta has text or a tool call.
   bool has_finish = false;                // A choice has a finish reason.
   bool is_last = false;                   // The event is the last one of its protocol.
-  bool is_preamble = false;               // The event opens a stream of /v1/responses, before its output.
+  bool is_preamble = false;               // The event opens a stream of /v1/responses or a message, before its output.
+  bool opens_block = false;               // The event begins a block of a message …
+  bool closes_block = false;              // … or ends it.
+  bool ends_message = false;              // The event has the stop reason of a message.
+  std::uint32_t block = 0;                // Index of the block.
   bool has_extra = false;                 // A choice has a list or an object of its own, as logprobs or token ids.
   bool has_choices = false;               // There is a field "choices" …
   std::uint32_t choices = 0;              // … with this number of elements.
   std::uint64_t text_bytes = 0;           // Size of the output's strings as JSON text.
   int error_status = 0;                   // Status of an error object; 502 if it names none; 0: there is no error.
   std::optional<Usage> usage;             // Absent if the engine's numbers are negative, fractional or beyond 32 bits.
+  bool usage_has_prompt = false;          // The usage names tokens of the prompt, or a total.
   std::bitset<kChoicesKnown> finished;    // Indices of the choices with a finish reason.
   std::uint32_t text_strings = 0;         // Number of strings in the output …
   std::size_t text_at = 0, text_end = 0;  // … and the position of the last one, without its quotes.
@@ -51,8 +56,9 @@ class AnswerScanner {
     kResponse,  // The object "response" or "message" of an event.
     kChoices,
     kChoice,
-    kDelta,   // A delta or message, and everything in it.
-    kOutput,  // "output" of a complete response, and everything in it.
+    kDelta,    // A delta or message, and everything in it.
+    kOutput,   // "output" of a complete response, and everything in it.
+    kContent,  // "content" of a complete message, and all in it but arguments of tools, which are a delta.
     kUsage,
     kUsageDetails,
     kError,
@@ -75,6 +81,7 @@ class AnswerScanner {
   void take_outside(char c);
   void open(bool is_object);
   void close(bool is_object);
+  void end_usage();
   void begin_key();
   void begin_string();
   void end_string();
@@ -100,6 +107,9 @@ class AnswerScanner {
   Usage usage_;
   std::uint32_t total_tokens_ = 0;
   bool usage_valid_ = true, prompt_known_ = false;
+  bool counts_cache_apart_ = false;  // The prompt's tokens are "input_tokens", to which Anthropic's API adds …
+  std::uint64_t cache_read_ = 0, cache_made_ = 0;  // … those that the cache had and those that it got.
+  bool cache_read_known_ = false;
 };
 
 }  // namespace penstock::api

@@ -42,7 +42,8 @@ void AnswerWatch::reset(bool stream, std::uint64_t choices) {
   stream_ = stream;
   choices_ = choices;
   finished_.reset();
-  done_ = ended_ = malformed_ = has_content_ = within_event_ = within_usage_event_ = false;
+  open_block_.reset();
+  done_ = ended_ = malformed_ = has_content_ = has_stop_reason_ = within_event_ = within_usage_event_ = false;
   long_line_ = LongLine::kNone;
   framing_ = Framing::kUnknown;
   size_digits_ = 0;
@@ -244,10 +245,22 @@ void AnswerWatch::end_document(const AnswerScanner& document) {
   if (facts.has_finish) finished_ |= facts.finished;
   // One choice needs no index.
   ended_ = ended_ || facts.is_last || (facts.has_finish && (choices_ <= 1 || finished_.count() >= choices_));
+  done_ = done_ || facts.is_last;
   has_content_ = has_content_ || (document.complete() && carries_content(facts));
-  if (facts.usage) usage_ = facts.usage;
+  if (facts.opens_block) open_block_ = facts.block;
+  if (facts.closes_block) open_block_.reset();
+  has_stop_reason_ = has_stop_reason_ || facts.ends_message;
+  take_usage(facts);
   if (error_status_ == 0) error_status_ = facts.error_status;
   if (is_usage_event(facts)) within_usage_event_ = true;
+}
+
+// The end of a message may name only its output; the beginning has named the prompt.
+void AnswerWatch::take_usage(const AnswerFacts& facts) {
+  if (!facts.usage) return;
+  const std::uint32_t output = facts.usage->completion_tokens;
+  if (facts.usage_has_prompt || !usage_) usage_ = facts.usage;
+  usage_->completion_tokens = output;
 }
 
 std::string without_usage_events(std::string_view payload) {

@@ -18,9 +18,10 @@ namespace penstock::api {
 // chunked, because no response starts with a line of hexadecimal digits. The results depend on the bytes only, not on
 // how they are split into pieces.
 //
-// An event carries text if it has a string in a choice's delta, message or `text`, a tool call, or a string `delta` of
-// /v1/responses, regardless of the number of tokens and choices. The role of a chat, the finish reason and the usage do
-// not count. An event like the previous one except for its text is compared with it, others are scanned.
+// An event carries text if it has a string in a choice's delta, message or `text`, a tool call, a string `delta` of
+// /v1/responses, or a content_block_delta of a message, regardless of the number of tokens and choices. The role of a
+// chat, signatures, the finish reason and the usage do not count. An event like the previous one except for its text is
+// compared with it, others are scanned.
 class AnswerWatch {
  public:
   // `choices` is the number of choices that the answer has if it is whole.
@@ -35,14 +36,17 @@ class AnswerWatch {
   // Size of the output as JSON text, of events that have ended or of the response.
   [[nodiscard]] std::uint64_t text_bytes() const { return stream_ ? text_bytes_ : document().text_bytes; }
   [[nodiscard]] const std::optional<Usage>& usage() const { return stream_ ? usage_ : document().usage; }
-  [[nodiscard]] bool done() const { return done_; }  // [DONE] was observed.
+  [[nodiscard]] bool done() const { return done_; }  // [DONE] or the last event of its protocol was observed.
   // The response has its end: a stream the finish reason of each choice, [DONE] or the last event of its protocol,
   // another response a whole document. With more than kChoicesKnown choices finish reasons are no end.
   [[nodiscard]] bool whole() const;
   // Returns true if the finish reason of the choice was observed. `choice` is less than kChoicesKnown.
   [[nodiscard]] bool has_finished(std::uint32_t choice) const { return finished_[choice]; }
+  // Of a stream of a message: the index of the block that has begun and not ended, and whether it has its stop reason.
+  [[nodiscard]] std::optional<std::uint32_t> open_block() const { return open_block_; }
+  [[nodiscard]] bool has_stop_reason() const { return has_stop_reason_; }
   // An event of a stream carried something. Errors, choices without text, finish reason and other content, and the
-  // events that open a stream of /v1/responses do not.
+  // events that open a stream of /v1/responses or a message and its blocks do not.
   [[nodiscard]] bool has_content() const { return has_content_; }
   [[nodiscard]] bool malformed() const {  // An event or the response is not JSON.
     return stream_ ? malformed_ : scanner_ != nullptr && scanner_->malformed();
@@ -89,6 +93,7 @@ class AnswerWatch {
   [[nodiscard]] bool take_like_last(std::string_view event);
   void end_event(std::string_view event);
   void end_document(const AnswerScanner& document);
+  void take_usage(const AnswerFacts& facts);
 
   static constexpr AnswerFacts kNoFacts{};
   bool stream_ = false;
@@ -108,7 +113,8 @@ class AnswerWatch {
   std::string line_;         // The part of a line that was taken so far.
   std::string frame_;        // The latest event with text, without its text; empty: there is none.
   std::size_t text_at_ = 0;  // Position of the text in it.
-  bool has_content_ = false;
+  bool has_content_ = false, has_stop_reason_ = false;
+  std::optional<std::uint32_t> open_block_;
   std::uint64_t choices_ = 1;
   std::bitset<kChoicesKnown> finished_;
 };

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "api/json_text.h"
+#include "api/message_fields.h"
 #include "api/request_fields.h"
 #include "api/request_parts.h"
 
@@ -58,13 +59,12 @@ class Walk {
 
   Result<void> append_text(const Value& value, std::string_view where, std::string& text);
   Result<void> read_text(const Value& value, std::string_view where, std::string& text, std::size_t most = SIZE_MAX);
-  static Result<void> read_flag(const Value& value, std::string_view where, bool& flag);
   template <class Number>
   static Result<void> read_number(const Value& value, std::string_view where, Number low, Number high, Number& number);
 
   Result<void> read_field(Field field, const Value& value);
   Result<void> read_max_tokens(Field field, const Value& value);
-  Result<void> read_stop(const Value& value);
+  Result<void> read_stop(std::string_view name, const Value& value);
   Result<void> read_messages(const Value& value);
   Result<void> read_message(const Value& value);
   Result<void> read_content(const Value& value);
@@ -78,11 +78,13 @@ class Walk {
   std::string_view body_;
   InferenceRequest& request_;
   const EndpointTraits& traits_;
+  const bool is_message_ = traits_.dialect == Dialect::kAnthropic;  // A body of Anthropic's API.
   int depth_ = 0;
-  std::size_t key_at_ = 0;   // Position of the key of the current field.
-  bool in_prompt_ = false;   // The current value is text of the prompt in any form.
-  bool in_control_ = false;  // The current field of the outermost object controls engines.
-  std::uint32_t seen_ = 0;   // One bit per Field, followed by one per text field.
+  std::size_t key_at_ = 0;      // Position of the key of the current field.
+  bool in_prompt_ = false;      // The current value is text of the prompt in any form.
+  bool in_control_ = false;     // The current field of the outermost object controls engines.
+  std::size_t tools_size_ = 0;  // Bytes of tools at the beginning of the text.
+  std::uint32_t seen_ = 0;      // One bit per Field, followed by one per text field.
   bool has_stream_options_ = false;
   std::string session_of_params_;
   OutputLimit older_limit_, newer_limit_;
@@ -185,12 +187,6 @@ Result<void> Walk::read_text(const Value& value, std::string_view where, std::st
   return check_size(text, where, most);
 }
 
-Result<void> Walk::read_flag(const Value& value, std::string_view where, bool& flag) {
-  if (value.kind != Kind::kBool) return wrong_kind(where, "a boolean", value.kind);
-  flag = value.token == "true";
-  return {};
-}
-
 template <class Number>
 Result<void> Walk::read_number(const Value& value, std::string_view where, Number low, Number high, Number& number) {
   if (value.kind != Kind::kNumber) return wrong_kind(where, "a whole number", value.kind);
@@ -207,8 +203,11 @@ Result<void> Walk::read() {
     in_control_ = locate_control(request_.edit, in_control_, key, key_at_);
     const auto text = std::find_if(traits_.text.begin(), traits_.text.end(),
                                    [&](const TextField& named) { return named.name == key; });
-    const Field field = field_named(key);
+    const Field field = field_named(key, is_message_);
     if (text == traits_.text.end() && field == Field::kOther) {
+      if (is_message_ && is_message_field(key))
+        return pass_span(value).map(
+            [&](std::string_view json) { note_message_field(request_, key, json, position(value)); });
       request_.plain = request_.plain && (value.is_null() || is_plain(key) || in_control_);
       if (auto noted = note_field(request_, key, value.token); !noted) return noted;
       return may_be_rendered(key) ? pass_rendered(value) : pass(value);
@@ -216,10 +215,7 @@ Result<void> Walk::read() {
     const auto index = text == traits_.text.end()
                            ? static_cast<std::size_t>(field)
                            : kFieldNames.size() + static_cast<std::size_t>(text - traits_.text.begin());
-    // JSON readers differ in which duplicate they use; the engine must not see a different request.
-    const std::uint32_t bit = 1U << index;
-    if ((seen_ & bit) != 0) return invalid_input(std::string{key}, "must not be repeated");
-    seen_ |= bit;
+    if (auto first = note_first(seen_, index, key); !first) return first;
     return text == traits_.text.end() ? read_field(field, value) : read_text_field(*text, value);
   });
   if (!done) return done;
@@ -247,21 +243,24 @@ Result<void> Walk::read_field(Field field, const Value& value) {
       const auto tools = pass_span(value);
       if (!tools) return tl::make_unexpected(tools.error());
       // Tools come first, because templates render them before the messages, wherever they are in the body.
-      if (traits_.takes_tools) request_.text.insert(0, tools->size() + 1, '\n').replace(0, tools->size(), *tools);
+      if (!traits_.takes_tools) return {};
+      tools_size_ = tools->size() + 1;
+      request_.text.insert(0, tools_size_, '\n').replace(0, tools->size(), *tools);
       return {};
     }
-    case Field::kStream: return read_flag(value, name, request_.stream);
+    case Field::kStream: return read_flag(value.kind, value.token, name, request_.stream);
     case Field::kStreamOptions:
       has_stream_options_ = true;
       return each_field(value, name, [this](std::string_view key, const Value& option) {
         if (key == "include_usage") request_.edit.include_usage = {position(option), option.token.size()};
         if (key != "include_usage" || option.is_null()) return pass(option);
-        return read_flag(option, "stream_options.include_usage", request_.include_usage);
+        return read_flag(option.kind, option.token, "stream_options.include_usage", request_.include_usage);
       });
     case Field::kChoices: return read_number(value, name, 1U, kChoicesMax, request_.choices);
     case Field::kBestOf: return read_number<std::uint64_t>(value, name, 1, UINT32_MAX, request_.size.choices);
-    case Field::kStop: return read_stop(value);
-    case Field::kIgnoreEos: return read_flag(value, name, request_.ignore_eos);
+    case Field::kStop:
+    case Field::kStopSequences: return read_stop(name, value);
+    case Field::kIgnoreEos: return read_flag(value.kind, value.token, name, request_.ignore_eos);
     case Field::kUser: request_.user.clear(); return append_text(value, name, request_.user);
     case Field::kSessionId: return append_text(value, name, request_.session_id.erase());
     case Field::kSessionParams:
@@ -281,6 +280,10 @@ Result<void> Walk::read_text_field(const TextField& field, const Value& value) {
   if (field.form == TextForm::kMessages) return read_messages(value);
   if (field.form == TextForm::kPrompt) return read_prompt(field.name, value);
   if (value.is_null()) return {};
+  if (field.form == TextForm::kSystem) {
+    const auto json = pass_span(value);
+    return json ? insert_system(request_.text, tools_size_, *json) : tl::make_unexpected(json.error());
+  }
   const std::size_t before = request_.text.size();
   std::uint64_t values = 1;
   if (value.kind == Kind::kString) {
@@ -310,13 +313,14 @@ Result<void> Walk::read_max_tokens(Field field, const Value& value) {
   return read;
 }
 
-Result<void> Walk::read_stop(const Value& value) {
-  if (value.kind == Kind::kString) return read_text(value, "stop", request_.stop.emplace_back());
-  if (value.kind != Kind::kArray) return wrong_kind("stop", "a string or an array of strings", value.kind);
-  return each_element(value, "stop", [&](const Value& element, std::size_t index) -> Result<void> {
-    if (index == kStopsMax) return invalid_input("stop", fmt::format("must have at most {} strings", kStopsMax));
-    auto read = read_text(element, "stop", request_.stop.emplace_back());
-    if (!read) read.error().where = fmt::format("stop[{}]", index);
+Result<void> Walk::read_stop(std::string_view name, const Value& value) {
+  if (value.kind == Kind::kString) return read_text(value, name, request_.stop.emplace_back());
+  if (value.kind != Kind::kArray) return wrong_kind(name, "a string or an array of strings", value.kind);
+  return each_element(value, name, [&](const Value& element, std::size_t index) -> Result<void> {
+    if (index == kStopsMax)
+      return invalid_input(std::string{name}, fmt::format("must have at most {} strings", kStopsMax));
+    auto read = read_text(element, name, request_.stop.emplace_back());
+    if (!read) read.error().where = fmt::format("{}[{}]", name, index);
     return read;
   });
 }
@@ -357,9 +361,7 @@ Result<void> Walk::read_message(const Value& value) {
     return {};
   });
   if (!read) return read;
-  if (role.empty()) return invalid_input("role", "is missing");
-  if (!seen[1] && role != "assistant\n")
-    return invalid_input("content", "is missing", "only an assistant message may omit it");
+  if (auto complete = check_message(role, seen[1]); !complete) return complete;
   text += '\n';
   for (const std::string_view call : calls)
     if (!call.empty()) text.append(call).append(1, '\n');
@@ -387,7 +389,12 @@ Result<void> Walk::read_part(const Value& value) {
       return read_text(field, key, type);
     }
     media.note_field(key, field.is_null());
-    if (key != "text") return pass(field);
+    if (key != "text") {
+      in_prompt_ = is_message_ && key == "content";  // The result of a tool may have images.
+      auto passed = pass(field);
+      in_prompt_ = false;
+      return passed;
+    }
     if (text.has_value()) return invalid_input("text", "must not be repeated");
     text.emplace(field);
     return pass(field);
@@ -396,9 +403,7 @@ Result<void> Walk::read_part(const Value& value) {
   if (type.empty()) return invalid_input("type", "is missing");
   media.note_type(type);
   if (type != "text") {
-    const std::string_view span = span_since(value);
-    request_.text += span;  // An image; equal bytes are equal prompts.
-    request_.size.add(media, span.size());
+    append_block(request_, media, span_since(value), is_message_);
     return {};
   }
   request_.size.add(media, 0);
@@ -447,19 +452,13 @@ Result<void> Walk::read_prompt_element(std::string_view name, const Value& value
 }
 
 Result<void> Walk::finish() {
-  if ((seen_ & 1U << static_cast<unsigned>(Field::kModel)) == 0) return invalid_input("model", "is missing");
-  if (seen_ >> kFieldNames.size() == 0) return invalid_input(std::string{traits_.text.front().name}, "is missing");
+  if (auto complete = check_required(traits_, seen_); !complete) return complete;
   request_.stream = request_.stream && traits_.generates;
-  request_.plain = request_.plain && request_.choices == 1;
   if (has_stream_options_ && !request_.stream)
     return invalid_input("stream_options", "must not be given unless stream is true");
   if (request_.session_id.empty()) request_.session_id = session_of_params_;
   if (auto settled = settle_output_limits(request_, older_limit_, newer_limit_); !settled) return settled;
-  request_.size.choices = std::max<std::uint64_t>(request_.size.choices, request_.choices);
-  request_.size.finish(request_.text);
-  EditPoints& edit = request_.edit;
-  edit.object_end = without_space_behind(body_).size() - 1;
-  if (in_control_) edit.controls.back().location.size = edit.object_end - edit.controls.back().location.at;
+  settle_size(request_, without_space_behind(body_).size() - 1, in_control_);
   return {};
 }
 

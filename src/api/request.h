@@ -1,5 +1,5 @@
-// The fields of an OpenAI request that decide where it is routed and what it costs. The rest of the body is neither
-// read nor changed.
+// The fields of an OpenAI or Anthropic request that decide where it is routed and what it costs. The rest of the body
+// is neither read nor changed.
 #pragma once
 
 #include <cstddef>
@@ -38,6 +38,7 @@ struct ControlField {
 struct EditPoints {
   Location max_tokens;                 // Value of the field that limits the output.
   Location other_max_tokens;           // Value of another field that some engines read instead.
+  Location thinking, thinking_budget;  // Value of the field of Anthropic's API, and of its budget_tokens.
   Location min_tokens;                 // Value of the field, a vLLM extension, if it is a number.
   std::vector<ControlField> controls;  // Fields that control engines, in their order.
   Location stream_options;             // Value of the field; of an object only its opening brace.
@@ -51,13 +52,13 @@ struct InferenceRequest {
   bool stream = false;
   bool include_usage = false;  // stream_options.include_usage
   // The limit of an answer: for a chat max_completion_tokens or else max_tokens, for a completion max_tokens, for a
-  // response max_output_tokens.
+  // response max_output_tokens, for a message max_tokens.
   std::optional<std::uint32_t> max_tokens;
-  bool limits_differ = false;            // The two fields have different values, of which engines may read either.
-  std::uint32_t choices = 1;             // n
-  std::vector<std::string> stop;         // At most kStopsMax.
-  bool ignore_eos = false;               // A vLLM extension: the output always has max_tokens tokens.
-  std::string user;                      // The field `user`, for affinity and logs, never for accounting.
+  bool limits_differ = false;     // The two fields have different values, of which engines may read either.
+  std::uint32_t choices = 1;      // n
+  std::vector<std::string> stop;  // At most kStopsMax. In Anthropic's API stop_sequences.
+  bool ignore_eos = false;        // A vLLM extension: the output always has max_tokens tokens.
+  std::string user;  // `user`, or metadata.user_id of Anthropic's API, for affinity and logs, never for accounting.
   std::string session_id;                // `session_id` or `session_params.session_id`
   std::string kv_transfer_params;        // JSON, see kv_transfer.h; empty if there are none.
   std::optional<std::int32_t> priority;  // A vLLM extension.
@@ -72,7 +73,8 @@ struct InferenceRequest {
   bool repeats_prompt = false;   // The answer may begin with the prompt.
   bool echoes = false;           // It does.
   bool extends_prompt = false;   // The prompt has parts that an engine keeps, for example an earlier response.
-  // The prompt as one text. For a chat: "role\n", the text and "\n" of each message (text parts of a message in order).
+  // The prompt as one text. For a chat: "role\n", the text and "\n" of each message (text parts of a message in order),
+  // with tools and the field `system` before them.
   // For a completion: the prompt. For other endpoints: their fields in order. A prompt of token ids is stored as four
   // bytes per id, little-endian. Requests that start with the same messages have texts that start with the same bytes.
   std::string text;

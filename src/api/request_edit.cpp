@@ -81,6 +81,14 @@ bool exceeds(std::string_view body, const Location& number, std::uint32_t limit)
   return std::from_chars(begin, begin + number.size, value).ec == std::errc{} && value > limit;
 }
 
+// An engine refuses a message whose budget for thinking is not below its max_tokens, or less than 1024.
+std::optional<Replacement> thinking_replacement(std::string_view body, const EditPoints& points, std::uint32_t limit) {
+  constexpr std::uint32_t kBudgetMin = 1024;
+  if (limit == 0 || !exceeds(body, points.thinking_budget, limit - 1)) return std::nullopt;
+  if (limit > kBudgetMin) return Replacement{points.thinking_budget, fmt::format("{}", limit - 1)};
+  return Replacement{points.thinking, R"({"type":"disabled"})"};
+}
+
 }  // namespace
 
 bool append_changed_body(std::string& out, std::string_view body, Endpoint endpoint, const EditPoints& points,
@@ -100,6 +108,9 @@ bool append_changed_body(std::string& out, std::string_view body, Endpoint endpo
     if (changes.max_tokens && limit.size > 0) replacements.push_back({limit, fmt::format("{}", *changes.max_tokens)});
   if (changes.max_tokens && exceeds(body, points.min_tokens, *changes.max_tokens))
     replacements.push_back({points.min_tokens, fmt::format("{}", *changes.max_tokens)});
+  if (changes.max_tokens)
+    if (auto thinking = thinking_replacement(body, points, *changes.max_tokens))
+      replacements.push_back(*std::move(thinking));
   auto usage = changes.include_usage ? usage_replacement(body, points) : std::nullopt;
   const bool adds_usage = changes.include_usage && !usage;
   if (usage) replacements.push_back(*std::move(usage));

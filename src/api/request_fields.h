@@ -20,6 +20,7 @@ enum class Field : std::uint8_t {
   kChoices,
   kBestOf,
   kStop,
+  kStopSequences,
   kIgnoreEos,
   kUser,
   kSessionId,
@@ -30,7 +31,7 @@ enum class Field : std::uint8_t {
   kOther,
 };
 
-inline constexpr std::array<std::string_view, 18> kFieldNames{"model",
+inline constexpr std::array<std::string_view, 19> kFieldNames{"model",
                                                               "tools",
                                                               "stream",
                                                               "stream_options",
@@ -41,6 +42,7 @@ inline constexpr std::array<std::string_view, 18> kFieldNames{"model",
                                                               "n",
                                                               "best_of",
                                                               "stop",
+                                                              "stop_sequences",
                                                               "ignore_eos",
                                                               "user",
                                                               "session_id",
@@ -51,8 +53,10 @@ inline constexpr std::array<std::string_view, 18> kFieldNames{"model",
 static_assert(kFieldNames.size() == static_cast<std::size_t>(Field::kOther));
 
 [[nodiscard]] constexpr std::string_view name_of(Field field) { return kFieldNames[static_cast<std::size_t>(field)]; }
-[[nodiscard]] constexpr Field field_named(std::string_view name) {
-  return static_cast<Field>(std::find(kFieldNames.begin(), kFieldNames.end(), name) - kFieldNames.begin());
+// `is_message`: the body is one of Anthropic's API, which alone has stop_sequences.
+[[nodiscard]] constexpr Field field_named(std::string_view name, bool is_message) {
+  const auto field = static_cast<Field>(std::find(kFieldNames.begin(), kFieldNames.end(), name) - kFieldNames.begin());
+  return field == Field::kStopSequences && !is_message ? Field::kOther : field;
 }
 
 // Fields that are no text of the prompt, but that the template of a chat may render.

@@ -47,6 +47,13 @@ inline constexpr std::size_t kKeptBytesMax = 4 * 1024 * 1024;  // Maximum buffer
   return core::invalid_input(std::string{where}, fmt::format("must have at most {} bytes, has {}", most, text.size()));
 }
 
+[[nodiscard]] inline core::Result<void> read_flag(Kind kind, std::string_view token, std::string_view where,
+                                                  bool& flag) {
+  if (kind != Kind::kBool) return wrong_kind(where, "a boolean", kind);
+  flag = token == "true";
+  return {};
+}
+
 template <class Number>
 [[nodiscard]] core::Result<void> read_whole_number(std::string_view token, std::string_view where, Number low,
                                                    Number high, Number& number) {
@@ -95,6 +102,45 @@ inline bool locate_control(EditPoints& edit, bool in_control, std::string_view k
   const std::size_t control = engine_control_named(key);
   if (control < kEngineControls.size()) edit.controls.push_back({control, {key_at, 0}});
   return control < kEngineControls.size();
+}
+
+// JSON readers differ in which duplicate they use; the engine must not see a different request.
+[[nodiscard]] inline core::Result<void> note_first(std::uint32_t& seen, std::size_t index, std::string_view key) {
+  const std::uint32_t bit = 1U << index;
+  if ((seen & bit) != 0) return core::invalid_input(std::string{key}, "must not be repeated");
+  seen |= bit;
+  return {};
+}
+
+// `role` is followed by a line break.
+[[nodiscard]] inline core::Result<void> check_message(std::string_view role, bool has_content) {
+  if (role.empty()) return core::invalid_input("role", "is missing");
+  if (!has_content && role != "assistant\n")
+    return core::invalid_input("content", "is missing", "only an assistant message may omit it");
+  return {};
+}
+
+// Fails if a field is missing. `seen` has one bit per Field, followed by one per text field of the endpoint.
+[[nodiscard]] inline core::Result<void> check_required(const EndpointTraits& traits, std::uint32_t seen) {
+  const auto has = [&](Field field) { return (seen >> static_cast<unsigned>(field) & 1U) != 0; };
+  const std::uint32_t texts = seen >> kFieldNames.size();
+  const bool is_message = traits.dialect == Dialect::kAnthropic;
+  if (!has(Field::kModel)) return core::invalid_input("model", "is missing");
+  if (is_message ? (texts & 1U) == 0 : texts == 0)
+    return core::invalid_input(std::string{traits.text.front().name}, "is missing");
+  if (is_message && traits.generates && !has(Field::kMaxTokens)) return core::invalid_input("max_tokens", "is missing");
+  return {};
+}
+
+// The last step of a reader: `object_end` is the closing brace, and `in_control` whether the last field controls
+// engines.
+inline void settle_size(InferenceRequest& request, std::size_t object_end, bool in_control) {
+  request.plain = request.plain && request.choices == 1;
+  request.size.choices = std::max<std::uint64_t>(request.size.choices, request.choices);
+  request.size.finish(request.text);
+  EditPoints& edit = request.edit;
+  edit.object_end = object_end;
+  if (in_control) edit.controls.back().location.size = edit.object_end - edit.controls.back().location.at;
 }
 
 // Resets the request and keeps the memory of its text.

@@ -26,7 +26,8 @@ void cut_at_stop(AnswerPlan& plan, std::span<const std::string> stops) {
   std::string text;
   text.reserve(std::size_t{plan.tokens} * kBytes);
   for (std::uint32_t position = 0; position < plan.tokens; ++position) append_word(text, plan.text_seed, position);
-  for (const std::string& stop : stops) {
+  for (std::size_t i = 0; i < stops.size(); ++i) {
+    const std::string& stop = stops[i];
     if (stop.empty()) continue;
     const std::size_t at = text.find(stop);
     if (at == std::string::npos) continue;
@@ -35,6 +36,7 @@ void cut_at_stop(AnswerPlan& plan, std::span<const std::string> stops) {
     plan.tokens = tokens;
     plan.text_bytes = at;
     plan.finish = api::FinishReason::kStop;
+    plan.stop = i;
   }
 }
 

@@ -1,6 +1,7 @@
 // Output of the simulated model: the length and the text of an answer.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -29,6 +30,7 @@ struct AnswerPlan {
   // Bytes of the text that the client receives: four per token, less if a stop string truncates the end.
   std::uint64_t text_bytes = 4;
   api::FinishReason finish = api::FinishReason::kStop;
+  std::optional<std::size_t> stop{};  // Index of the stop string that ends the answer.
   std::uint64_t text_seed = 0;
 };
 

@@ -1,5 +1,5 @@
-// Handling of POST requests to the OpenAI endpoints: validation, transfer of remote KV, submission to the engine,
-// delivery of tokens.
+// Handling of POST requests to the endpoints that take a prompt: validation, transfer of remote KV, submission to the
+// engine, delivery of tokens.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -56,12 +56,18 @@ AnswerShape shape_of(const net::Exchange& exchange, const api::InferenceRequest&
   const std::string id = fmt::format("{}-{:x}", options.id, key);
   const std::string_view given = exchange.head().field("x-request-id");
   shape.request_id = given.empty() || given.size() > kRequestIdMax ? id : std::string{given};
-  shape.frame.id = (shape.frame.chat ? "chatcmpl-" : "cmpl-") + shape.request_id;
+  shape.message = request.endpoint == api::Endpoint::kMessages;
+  shape.frame.id = (shape.message ? "msg_" : shape.frame.chat ? "chatcmpl-" : "cmpl-") + shape.request_id;
   shape.frame.model = options.model_name;
   shape.frame.created = unix_seconds();
   shape.stream = request.stream;
   shape.include_usage = request.include_usage;
+  if (shape.message) shape.stop = request.stop;
   return shape;
+}
+
+std::string count_of(const api::InferenceRequest& request) {
+  return fmt::format(R"({{"input_tokens":{}}})", std::max(api::simulated_tokens(request.text.size()), 1U));
 }
 
 }  // namespace
@@ -110,6 +116,7 @@ void EngineServer::answer_completion(net::Exchange& exchange, api::Endpoint endp
                              where});
   }
   if (auto fault = fault_of(request_, options_.model_name)) return refuse(exchange, *fault);
+  if (endpoint == api::Endpoint::kCountTokens) return respond_json(exchange, 200, {}, count_of(request_));
   api::KvTransfer transfer;
   if (!request_.kv_transfer_params.empty()) {
     auto read = api::read_kv_transfer(request_.kv_transfer_params);

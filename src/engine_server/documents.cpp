@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "api/json_text.h"
+#include "api/message_answer.h"
 #include "engine/engine.h"
 #include "engine_server/engine_server.h"
 #include "engine_server/pull.h"
@@ -35,6 +36,10 @@ bool equal_secret(std::string_view given, std::string_view secret) {
 std::uint32_t longest_context(const SessionOptions& options) {
   return static_cast<std::uint32_t>(
       std::min<std::uint64_t>(options.context_tokens, engine::context_tokens(options.engine)));
+}
+
+std::string error_of(const net::Exchange& exchange, const api::ApiError& error) {
+  return api::error_body_at(exchange.head().path(), error);
 }
 
 api::ApiError unknown_path(std::string_view path) {
@@ -148,12 +153,12 @@ bool EngineServer::is_allowed(const net::Exchange& exchange) const {
 }
 
 void EngineServer::refuse(net::Exchange& exchange, const api::ApiError& error) {
-  respond_json(exchange, error.status, exchange.head().field("x-request-id"), api::error_body(error));
+  respond_json(exchange, error.status, exchange.head().field("x-request-id"), error_of(exchange, error));
 }
 
 void EngineServer::refuse_for_now(net::Exchange& exchange, const api::ApiError& error, core::Duration retry_after) {
   const auto seconds = std::to_string(std::max(1LL, std::llround(std::ceil(core::to_seconds(retry_after)))));
-  const std::string body = api::error_body(error);
+  const std::string body = error_of(exchange, error);
   if (state_ != ServerState::kDraining) {
     const std::array fields{net::Field{"Content-Type", "application/json"}, net::Field{"Retry-After", seconds}};
     return exchange.respond(error.status, fields, body);

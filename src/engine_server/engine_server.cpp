@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <array>
 #include <chrono>
 #include <utility>
 
@@ -13,6 +14,8 @@ namespace {
 
 // Time for clients to read the end of their responses.
 constexpr core::Duration kLeaveTime = std::chrono::seconds{2};
+constexpr std::array kServed{api::Endpoint::kChatCompletions, api::Endpoint::kCompletions, api::Endpoint::kMessages,
+                             api::Endpoint::kCountTokens};
 
 KvSourceOptions source_options(const ServerOptions& options) {
   return {options.kv_wire_bytes_per_token, options.kv_bytes_per_token / options.kv_bytes_per_s / options.speed,
@@ -91,7 +94,7 @@ void EngineServer::on_request(net::Exchange& exchange) {
   if (engine_.is_hung()) return;
   const net::RequestHead& head = exchange.head();
   const std::string_view path = head.path();
-  for (const api::Endpoint endpoint : {api::Endpoint::kChatCompletions, api::Endpoint::kCompletions}) {
+  for (const api::Endpoint endpoint : kServed) {
     if (path != api::path_of(endpoint)) continue;
     if (head.method != "POST")
       return refuse(exchange, {405, "invalid_request_error", "method_not_allowed", "use POST", {}});

@@ -4,8 +4,10 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "api/answer.h"
+#include "api/message_answer.h"
 #include "engine_server/session.h"
 #include "net/server.h"
 
@@ -16,6 +18,8 @@ struct AnswerShape {
   std::string request_id;
   bool stream = false;
   bool include_usage = false;
+  bool message = false;           // In the format of Anthropic's API.
+  std::vector<std::string> stop;  // Stop strings of the request, which a message names.
 };
 
 class LiveAnswer final : public net::ExchangeListener {
@@ -42,6 +46,8 @@ class LiveAnswer final : public net::ExchangeListener {
 
  private:
   void respond_whole(const SessionRequest& request, std::string_view kv_transfer_params);
+  [[nodiscard]] api::MessageEnd message_end(const SessionRequest& request) const;
+  void append_start(const SessionRequest& request);
   void append_tokens(const SessionRequest& request);
   void append_end(const SessionRequest& request);
 

@@ -1,6 +1,9 @@
 #include "gateway/answer_end.h"
 
+#include <algorithm>
 #include <utility>
+
+#include "api/message_answer.h"
 
 namespace penstock::gateway {
 
@@ -31,11 +34,27 @@ AnswerEnd end_of_answer(int status, AnswerKind kind, const api::AnswerWatch& wat
   return {};
 }
 
+namespace {
+
+std::string cut_message(const api::AnswerWatch& watch) {
+  std::string events;
+  if (const auto block = watch.open_block()) api::append_block_stop(events, *block);
+  // An event has at least one token, and the engine counts only at the end.
+  const std::uint32_t reported = watch.usage() ? watch.usage()->completion_tokens : 0;
+  if (!watch.has_stop_reason())
+    api::append_message_delta(events, {api::FinishReason::kLength}, std::max(reported, watch.text_events()),
+                              watch.usage());
+  return events.append(api::kMessageStopEvent);
+}
+
+}  // namespace
+
 std::optional<std::string> cut_end(const api::AnswerWatch& watch, api::Endpoint endpoint, api::AnswerFrame frame,
                                    std::uint64_t choices) {
   if (endpoint == api::Endpoint::kResponses) return std::nullopt;
   std::string events;
   if (watch.done()) return events;
+  if (endpoint == api::Endpoint::kMessages) return cut_message(watch);
   if (choices > api::kChoicesKnown) return std::nullopt;
   frame = watch.frame(std::move(frame));
   frame.chat = endpoint == api::Endpoint::kChatCompletions;
@@ -44,10 +63,11 @@ std::optional<std::string> cut_end(const api::AnswerWatch& watch, api::Endpoint 
   return events.append(api::kDoneEvent);
 }
 
-std::string truncated_event() {
-  const std::string body =
-      api::error_body({502, "api_error", "truncated", "the replica ended the answer before it was whole", {}});
-  return "data: " + body + "\n\n";
+std::string truncated_event(api::Endpoint endpoint) {
+  const api::ApiError error{502, "api_error", "truncated", "the replica ended the answer before it was whole", {}};
+  if (endpoint == api::Endpoint::kResponses) return {};
+  if (endpoint == api::Endpoint::kMessages) return api::message_error_event(error);
+  return "data: " + api::error_body(error) + "\n\n";
 }
 
 std::optional<dispatch::TokenUsage> usage_of(const api::AnswerWatch& watch) {

@@ -43,12 +43,13 @@ struct AnswerEnd {
 [[nodiscard]] AnswerEnd end_of_answer(int status, AnswerKind kind, const api::AnswerWatch& watch);
 
 // Events that end a stream which the gateway cuts behind an event: a finish reason for each of its `choices` that has
-// none, and [DONE]. `frame` serves where no event with text has one. Nothing if a valid end cannot be made up: for
-// /v1/responses, and for more than api::kChoicesKnown choices.
+// none, and [DONE]; of a message the end of its block, its stop reason and message_stop. `frame` serves where no event
+// with text has one. Nothing if a valid end cannot be made up: for /v1/responses, and for more than api::kChoicesKnown
+// choices.
 [[nodiscard]] std::optional<std::string> cut_end(const api::AnswerWatch& watch, api::Endpoint endpoint,
                                                  api::AnswerFrame frame, std::uint64_t choices);
-// The event that tells the client of a stream that the rest of it is missing.
-[[nodiscard]] std::string truncated_event();
+// The event that tells the client of a stream that the rest of it is missing; empty for /v1/responses.
+[[nodiscard]] std::string truncated_event(api::Endpoint endpoint);
 
 [[nodiscard]] std::optional<dispatch::TokenUsage> usage_of(const api::AnswerWatch& watch);
 [[nodiscard]] dispatch::SeenOutput seen_output(const api::AnswerWatch& watch);

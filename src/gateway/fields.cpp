@@ -36,9 +36,10 @@ constexpr FieldNames kHopByHop{std::array<std::string_view, 9>{"connection", "ke
                                                                "proxy-authorization", "proxy-connection", "te",
                                                                "trailer", "transfer-encoding", "upgrade"}};
 constexpr FieldNames kRewritten{
-    std::array<std::string_view, 5>{"host", "content-length", "authorization", "expect", "x-request-id"}};
-constexpr FieldNames kForwarded{std::array<std::string_view, 7>{"content-type", "accept", "user-agent", "traceparent",
-                                                                "tracestate", "baggage", "b3"}};
+    std::array<std::string_view, 6>{"host", "content-length", "authorization", "x-api-key", "expect", "x-request-id"}};
+constexpr FieldNames kForwarded{std::array<std::string_view, 9>{"content-type", "accept", "user-agent", "traceparent",
+                                                                "tracestate", "baggage", "b3", "anthropic-version",
+                                                                "anthropic-beta"}};
 // Fields of an answer that the gateway writes itself or keeps.
 constexpr FieldNames kKept{std::array<std::string_view, 9>{
     "content-length", "x-request-id", "set-cookie", "x-ratelimit-limit-tokens", "x-ratelimit-remaining-tokens",

@@ -20,7 +20,7 @@ namespace penstock::gateway {
 
 // Header fields that control engines or the proxies in front of them, or that are credentials. They never pass, unless
 // an option names them.
-inline constexpr std::array<std::string_view, 17> kHeaderControls{"x-data-parallel-rank",
+inline constexpr std::array<std::string_view, 16> kHeaderControls{"x-data-parallel-rank",
                                                                   "x-data-parallel-host-port",
                                                                   "x-prefiller-host-port",
                                                                   "x-prefiller-url",
@@ -35,7 +35,6 @@ inline constexpr std::array<std::string_view, 17> kHeaderControls{"x-data-parall
                                                                   "x-smg-target-worker",
                                                                   "x-smg-routing-key",
                                                                   "cookie",
-                                                                  "x-api-key",
                                                                   "api-key"};
 // Returns the index of the name in kHeaderControls, and its size for any other name.
 [[nodiscard]] std::size_t header_control_named(std::string_view name);

@@ -6,8 +6,6 @@
 #include <memory>
 #include <utility>
 
-#include "net/http.h"
-
 namespace penstock::gateway {
 
 KeyRing::Digest KeyRing::digest_of(std::string_view key) {
@@ -47,6 +45,11 @@ const KeyOwner* KeyRing::owner_of(std::string_view key) const {
 
 const KeyOwner* KeyRing::owner_or(std::string_view key, const KeyOwner* anonymous) const {
   return key.empty() || entries_.empty() ? anonymous : owner_of(key);
+}
+
+std::string_view client_key(const net::MessageHead& head) {
+  const std::string_view bearer = bearer_key(head.field("authorization"));
+  return bearer.empty() ? head.field("x-api-key") : bearer;
 }
 
 std::string_view bearer_key(std::string_view authorization) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/result.h"
+#include "net/http.h"
 
 namespace penstock::gateway {
 
@@ -37,6 +38,9 @@ class KeyRing {
   std::vector<Entry> entries_;  // Sorted by digest.
 };
 
+// Returns the key of a request: that of "Authorization: Bearer KEY", or else of x-api-key, which Anthropic's clients
+// send. Empty if it has none.
+[[nodiscard]] std::string_view client_key(const net::MessageHead& head);
 // Returns the key of "Bearer KEY"; empty if the field has another form.
 [[nodiscard]] std::string_view bearer_key(std::string_view authorization);
 

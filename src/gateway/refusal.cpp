@@ -3,6 +3,7 @@
 #include <iterator>
 #include <utility>
 
+#include "api/message_answer.h"
 #include "core/result.h"
 #include "gateway/fields.h"
 
@@ -39,7 +40,8 @@ Refusal make_refusal(int status, std::string_view type, std::string_view code, s
 
 Refusal unauthenticated() {
   return make_refusal(401, "authentication_error", "invalid_api_key",
-                      "the request has no valid API key; send a key of this gateway as \"Authorization: Bearer KEY\"");
+                      "the request has no valid API key; send a key of this gateway as \"Authorization: Bearer KEY\" "
+                      "or \"x-api-key: KEY\"");
 }
 
 Refusal memory_refusal() {
@@ -89,7 +91,7 @@ void refuse(net::Exchange& exchange, const Refusal& refusal, std::string_view re
   std::vector<net::Field> fields{{"Content-Type", "application/json"}, {"x-request-id", request_id}};
   for (const auto& [name, value] : own) fields.push_back({name, value});
   if (refusal.error.status == 401) fields.push_back({"WWW-Authenticate", "Bearer"});
-  exchange.respond(refusal.error.status, fields, api::error_body(refusal.error));
+  exchange.respond(refusal.error.status, fields, api::error_body_at(exchange.head().path(), refusal.error));
 }
 
 }  // namespace penstock::gateway

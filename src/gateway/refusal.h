@@ -45,7 +45,7 @@ class RefusalCounts {
 // Retry-After, or x-should-retry where a later attempt is refused, too; with status 429 also the rate limits.
 [[nodiscard]] std::vector<std::pair<std::string, std::string>> refusal_fields(const Refusal& refusal);
 
-// Sends {"error":…} as the complete answer, with these fields and x-request-id.
+// Sends the error in the format of the API of its path as the complete answer, with these fields and x-request-id.
 void refuse(net::Exchange& exchange, const Refusal& refusal, std::string_view request_id);
 
 }  // namespace penstock::gateway

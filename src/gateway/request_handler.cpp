@@ -304,8 +304,8 @@ void RequestHandler::break_off(std::string_view cause) {
 }
 
 void RequestHandler::truncate() {
-  if (relay_.at_event_end() && endpoint_ != api::Endpoint::kResponses)
-    relay_.write_event(*exchange_, truncated_event());
+  const std::string event = truncated_event(endpoint_);
+  if (relay_.at_event_end() && !event.empty()) relay_.write_event(*exchange_, event);
   release().abort();
 }
 

@@ -1,4 +1,4 @@
-// OpenAI's other paths: where they go, what they are taken to cost, and what they cost.
+// Other paths than those of chats and completions: where they go, what they are taken to cost, and what they cost.
 #include "gateway/gateway_testing.h"
 
 namespace penstock::gateway {
@@ -21,6 +21,8 @@ const Case kCases[] = {
     {"/v1/responses", R"({"model":"m","input":"hi"})",
      R"({"output":[],"usage":{"input_tokens":9,"input_tokens_details":{"cached_tokens":8},"output_tokens":3}})", 9, 8,
      3},
+    {"/v1/messages", R"({"model":"m","max_tokens":50,"messages":[{"role":"user","content":"hi"}]})",
+     R"({"content":[],"usage":{"input_tokens":1,"cache_read_input_tokens":8,"output_tokens":3}})", 9, 8, 3},
 };
 
 RawClient::Answer ask_at(const TestGateway& gateway, std::string_view path, std::string_view body) {

@@ -19,7 +19,7 @@ namespace {
 constexpr std::string_view kField = "field";
 
 std::optional<Refusal> authenticate(const WorkerContext& context, const net::RequestHead& head, ReadRequest& read) {
-  const KeyOwner* owner = context.settings->owner_of(bearer_key(head.field("authorization")));
+  const KeyOwner* owner = context.settings->owner_of(client_key(head));
   if (owner == nullptr) return unauthenticated();
   read.tenant = read.info.tenant = owner->tenant;
   read.info.key_name = owner->name;
@@ -120,6 +120,8 @@ void size_up(const dispatch::DispatchOptions& options, const api::InferenceReque
   constexpr std::uint32_t kPromptTokens = 8;  // The most that paths without chats add to a prompt.
   const api::EndpointTraits& traits = api::traits_of(request.endpoint);
   const api::PromptSize& size = request.size;
+  info.max_tokens = traits.generates ? request.max_tokens : 0;
+  if (!traits.computes) return;
   info.text_bytes = size.text_bytes;
   // From a quarter of the bytes on.
   const bool is_ascii = size.non_ascii_bytes == 0 || size.non_ascii_bytes < size.text_bytes / 4;
@@ -132,7 +134,6 @@ void size_up(const dispatch::DispatchOptions& options, const api::InferenceReque
   info.template_tokens = bounded(size.prompts * (traits.takes_tools ? options.media.template_tokens : kPromptTokens) +
                                  size.rendered_bytes);
   info.answers = size.prompts * size.choices;
-  info.max_tokens = traits.generates ? request.max_tokens : 0;
   if (traits.max_tokens_default > 0 && request.edit.max_tokens.size == 0)
     info.max_tokens_default = traits.max_tokens_default;
   info.writes_max_tokens = request.limits_differ;
@@ -191,7 +192,8 @@ std::optional<Refusal> describe_body(WorkerContext& context, const net::Exchange
   const api::EndpointTraits& traits = api::traits_of(endpoint);
   read.stream = request.stream;
   // A time budget may cut an answer, and only a stream can be cut without losing everything.
-  read.collect = read.time_budget > core::Duration{} && !read.stream && request.plain && traits.splits;
+  read.collect = read.time_budget > core::Duration{} && !read.stream && request.plain && traits.splits &&
+                 traits.dialect == api::Dialect::kOpenAi;
   read.adds_usage = read.stream && !request.include_usage && traits.reports_usage_on_request &&
                     context.settings->options.request_usage;
   read.info.splits = traits.splits;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "api/json_text.h"
+#include "api/message_answer.h"
 #include "core/digits.h"
 #include "gateway/fields.h"
 
@@ -20,7 +21,7 @@ Refusal not_found(std::string_view path) {
   return make_refusal(
       404, "invalid_request_error", "unknown_url",
       "the path " + std::string{path.substr(0, 200)} +
-          " does not exist; use /v1/chat/completions, /v1/models or another of OpenAI's paths that take a model");
+          " does not exist; use /v1/chat/completions, /v1/messages, /v1/models or another path that takes a model");
 }
 
 void add(net::ServerCounters& sum, const net::ServerCounters& counters) {
@@ -145,7 +146,7 @@ RequestHandler& Worker::take_handler() {
 // A large body without a valid key, or of a tenant with a limit that is used up, is refused before it is read.
 net::BodyAdmission Worker::admit_body(const net::RequestHead& head, std::uint64_t bytes) {
   net::BodyAdmission admission;
-  const KeyOwner* owner = context_.settings->owner_of(bearer_key(head.field("authorization")));
+  const KeyOwner* owner = context_.settings->owner_of(client_key(head));
   std::optional<Refusal> refusal;
   if (owner != nullptr) admission.account = context_.accounts[owner->tenant];
   if (bytes <= kLargeBytes) return admission;
@@ -156,7 +157,7 @@ net::BodyAdmission Worker::admit_body(const net::RequestHead& head, std::uint64_
   if (!refusal) return admission;
   context_.refusal_counts.count(*refusal);
   admission.refusal_status = refusal->error.status;
-  admission.refusal_body = api::error_body(refusal->error);
+  admission.refusal_body = api::error_body_at(head.path(), refusal->error);
   admission.refusal_fields = refusal_fields(*refusal);
   return admission;
 }
@@ -178,7 +179,7 @@ void Worker::refuse_method(net::Exchange& exchange, std::string_view allowed) {
       fmt::format("the method {} is not allowed at this path; use {}", exchange.head().method.substr(0, 20), allowed));
   context_.refusal_counts.count(refusal);
   respond(exchange, refusal.error.status, {{"Content-Type", "application/json"}, {"Allow", allowed}},
-          api::error_body(refusal.error));
+          api::error_body_at(exchange.head().path(), refusal.error));
 }
 
 void Worker::on_request(net::Exchange& exchange) {
@@ -200,8 +201,7 @@ void Worker::on_request(net::Exchange& exchange) {
 }
 
 void Worker::answer_models(net::Exchange& exchange, std::optional<std::string_view> name) {
-  const std::string_view key = bearer_key(exchange.head().field("authorization"));
-  const KeyOwner* owner = context_.settings->owner_of(key);
+  const KeyOwner* owner = context_.settings->owner_of(client_key(exchange.head()));
   if (owner == nullptr) return refuse_at_once(exchange, unauthenticated());
   const dispatch::Tenant& tenant = context_.settings->options.dispatch.tenants[owner->tenant];
   std::string entries;

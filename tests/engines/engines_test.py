@@ -137,6 +137,36 @@ class Scenarios:
         self.assertEqual(self.usage(gateway, "output_tokens"), 16 + 24)
         self.assertEqual(gateway.overview()["problems"], [])
 
+    def test_messages_of_anthropics_api_are_served_and_counted(self):
+        if not self.kind.serves_messages:
+            self.skipTest(f"{self.kind.name} does not serve /v1/messages")
+        gateway = self.gateway()
+        prompt = {"model": self.kind.model, "messages": [{"role": "user", "content": f"a message of its own {time.time()} " * 40}],
+                  "system": [{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}]}
+        status, _, text = ask(gateway.port, "POST", "/v1/messages/count_tokens", prompt)
+        self.assertEqual(status, 200, text)
+        prompt_tokens = json.loads(text)["input_tokens"]
+        body = {**prompt, "max_tokens": 16}
+        status, _, text = ask(gateway.port, "POST", "/v1/messages", body)
+        self.assertEqual(status, 200, text)
+        whole = json.loads(text)["usage"]
+        status, _, text = ask(gateway.port, "POST", "/v1/messages", {**body, "stream": True})
+        self.assertEqual(status, 200, text)
+        events = [json.loads(line[6:]) for line in text.splitlines() if line.startswith("data: ")]
+        self.assertEqual((events[0]["type"], events[-1]["type"]), ("message_start", "message_stop"))
+        streamed = events[-2]["usage"]
+        self.assertEqual(events[-2]["type"], "message_delta")
+        for usage in (whole, streamed):
+            parts = [usage.get(name) or 0 for name in ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")]
+            self.assertEqual(sum(parts), prompt_tokens)
+        self.assertGreater(streamed["cache_read_input_tokens"], 0, "the replica of the first message has its prompt")
+        until("all in the ledger", lambda: self.usage(gateway, "completed") == 3)
+        self.assertEqual(self.usage(gateway, "output_tokens"), whole["output_tokens"] + streamed["output_tokens"])
+        self.assertEqual(self.usage(gateway, "prompt_tokens"), 2 * prompt_tokens + 1, "the count costs one token")
+        status, _, text = ask(gateway.port, "POST", "/v1/messages", prompt)
+        self.assertEqual((status, json.loads(text)["error"]["type"]), (400, "invalid_request_error"))
+        self.assertEqual(gateway.overview()["problems"], [])
+
     def test_all_models_and_adapters_are_served(self):
         gateway = self.gateway()
         listed = {entry["id"] for entry in json.loads(ask(gateway.port, "GET", "/v1/models")[2])["data"]}

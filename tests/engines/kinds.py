@@ -120,6 +120,7 @@ class Kind:
     is_observed = True
     honours_cache_salt = False
     models = (MODEL,)
+    serves_messages = False  # Anthropic's Messages API.
     kv_events = False
     kv_replay = False  # Whether missed KV events can be requested again.
     overloads = False  # Whether the scene of an overload runs; it takes minutes.
@@ -143,6 +144,7 @@ class Vllm(Kind):
     api_key = "sk-engine"
     counts_cached_tokens = True
     honours_cache_salt = True
+    serves_messages = True
     kv_events = True
     kv_replay = True
     overloads = True

@@ -14,6 +14,7 @@ INSTALL_SECONDS = 900
 
 # Another version is another folder, so that nothing stale is used.
 OPENAI_PYTHON = "openai==3.54.0"
+ANTHROPIC_PYTHON = "anthropic==2.14.0"
 OPENAI_NODE = "openai@6.49.0"
 GUIDELLM = "guidellm==0.3.1"
 
