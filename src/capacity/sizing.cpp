@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "capacity/engine_candidates.h"
 #include "capacity/gpu_sharing.h"
 #include "core/enum_names.h"
 
@@ -88,9 +89,7 @@ void add_shared(SizingAdvice& advice, const SizingRequest& request) {
 }
 
 void add_whole(SizingAdvice& advice, const SizingRequest& request) {
-  const std::uint32_t node = std::min<std::uint32_t>(request.engine.gpu->node_gpus, 8);
-  for (std::uint32_t gpus = 1; gpus <= node; gpus *= 2) {
-    if (request.engine.model->heads % gpus != 0) break;
+  for (const std::uint32_t gpus : tensor_parallel_sizes(request.engine)) {
     engine::RooflineSpec spec = request.engine;
     spec.tensor_parallel = gpus;
     SizingChoice choice;

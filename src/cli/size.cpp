@@ -1,7 +1,9 @@
-// `penstock size`: whether a MIG instance, MPS or whole GPUs fit a model and a load, and how many replicas it needs.
+// `penstock size`: whether a MIG instance, MPS or whole GPUs fit a model and a load, and how many replicas it needs; of
+// a trace, the smallest fleet of each engine.
 #include "capacity/sizing.h"
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -10,6 +12,7 @@
 #include "cli/commands.h"
 #include "cli/console.h"
 #include "cli/size_page.h"
+#include "cli/size_trace.h"
 #include "configuration/configuration.h"
 #include "options/values.h"
 #include "report/write_file.h"
@@ -42,13 +45,14 @@ options::Table size_table(SizeOptions& made) {
   table.group("Engine");
   table
       .add({"", "--engine",
-            "roofline:MODEL,GPU[,SETTING=VALUE]…, as in docs/step-time.md, without tp, pp and attention_ranks"},
+            "roofline:MODEL,GPU[,SETTING=VALUE]…, as in docs/step-time.md; without a TRACE it has no tp, pp and "
+            "attention_ranks, for a TRACE any engine of `penstock replay`, once for each"},
            text(made.engine))
       .placeholder("ROOFLINE");
   table.add({"", "--max-sequences", "sequences that run at once"}, count(made.max_sequences, 1, 65'536));
   table.add({"", "--max-batched-tokens", "token budget of one iteration"},
             count(made.max_batched_tokens, 1, 16'777'216));
-  table.group("Load");
+  table.group("Load, without a TRACE");
   table.add({"", "--rate", "requests/s"}, number(made.rate, 0.0, 1e6));
   table.add({"", "--input", "prompt tokens of a request, on average"}, count(made.input, 1, kSizeTokensMax))
       .placeholder("TOKENS");
@@ -62,11 +66,12 @@ options::Table size_table(SizeOptions& made) {
       .by_default("input and output");
   configuration::add_slo(table, made.run);
   table.group("Fleet");
-  table.add({"", "--utilisation", "share of the capacity of the replicas that the load may use"},
+  table.add({"", "--utilisation", "without a TRACE: share of the capacity of the replicas that the load may use"},
             share(made.utilisation));
   table.add({"", "--min-replicas", "fewest replicas"}, count(made.min_replicas, 1, 10'000));
   table
-      .add({"", "--isolated", "engines that share a GPU must not slow each other down: no MPS"}, boolean(made.isolated))
+      .add({"", "--isolated", "without a TRACE: engines that share a GPU must not slow each other down: no MPS"},
+           boolean(made.isolated))
       .implies("true");
   table.group("Measured at replicas, for advice on the engine");
   table.add({"", "--ttft-p95", "p95 of the time to the first token"}, duration_above_zero(made.ttft_p95));
@@ -82,23 +87,55 @@ options::Table size_table(SizeOptions& made) {
   return table;
 }
 
-Usage size_usage(const options::Table& table) {
+// A sizing for a trace takes these, too; the other flags of the table state a load, or are about it.
+constexpr std::array<std::string_view, 6> kSharedFlags = {"--engine",       "--max-sequences", "--max-batched-tokens",
+                                                          "--min-replicas", "--slo",           "--json"};
+
+Usage size_usage(const options::Table& table, const options::Table& trace_table) {
   Usage usage;
   usage.command = "size";
+  usage.operand = "[TRACE]";
+  usage.many_operands = true;
   usage.summary =
       "Compares the ways to run replicas of a model for a load: MIG instances, engines that share a GPU by MPS, and\n"
       "whole GPUs with tensor parallelism. Shows what fits, what one replica serves within the SLO, how many replicas "
       "the\n"
       "load needs, and which way needs the least of a GPU; and settings of the engine that this or measurements "
       "suggest.\n"
-      "MPS is advised only where no MIG instance serves the load, because its engines slow each other down.";
+      "MPS is advised only where no MIG instance serves the load, because its engines slow each other down.\n\n"
+      "With a TRACE it finds, by simulation, the smallest fixed fleet of each engine that reaches the goal of the SLO "
+      "over "
+      "the\n"
+      "recorded traffic, and shows what each costs, what rules the others out, and what autoscaling would save.";
   usage.flags = flags_of(table);
+  for (Flag& flag : size_trace_flags(trace_table)) usage.flags.push_back(std::move(flag));
   usage.notes =
       "Examples:\n"
       "  penstock size --engine roofline:llama-3.1-8b,h100 --rate 1 --input 1500 --output 200 --slo ttft=1s,itl=50ms\n"
       "  penstock size --engine roofline:llama-3.1-70b,h100,precision=fp8 --rate 8 --json -\n"
-      "  penstock size --engine roofline:./config.json,h200 --rate 2 --isolated\n";
+      "  penstock size --engine roofline:./config.json,h200 --rate 2 --isolated\n"
+      "  penstock size built-in --engine roofline:llama-3.1-8b --gpu-types h100=2.5,l40s=0.9 --precisions bf16,fp8\n"
+      "  penstock size azure.csv --from 8h --to 20h --engine engine-a.json --engine engine-b.json --price 2.5\n\n"
+      "Exit codes: 0 success, 1 a file cannot be written, 2 invalid input, 130 Ctrl-C.\n";
   return usage;
+}
+
+// Refuses flags that would have no effect.
+core::Result<void> check_size_flags(const Parsed& parsed, const options::Table& table, bool has_trace) {
+  std::size_t engines = 0;
+  for (const options::FlagValue& flag : parsed.flags) {
+    if (flag.flag == "--engine" && ++engines > 1 && !has_trace)
+      return core::invalid_input("--engine", "is given more than once", "several engines are compared for a TRACE");
+    if (std::find(kSharedFlags.begin(), kSharedFlags.end(), flag.flag) != kSharedFlags.end()) continue;
+    const bool is_load = table.with_flag(flag.flag) != nullptr;
+    if (has_trace && is_load)
+      return core::invalid_input(flag.flag, "has no effect on a trace, whose requests are the load",
+                                 "leave it out, or leave the trace out");
+    if (!has_trace && !is_load)
+      return core::invalid_input(flag.flag, "needs a trace",
+                                 "write penstock size TRACE, with a file, synthetic:… or built-in");
+  }
+  return {};
 }
 
 core::Result<capacity::SizingRequest> make_sizing(const SizeOptions& made) {
@@ -143,9 +180,17 @@ capacity::EngineMeasurement measurement_of(const SizeOptions& made) {
 
 int size(const Arguments& arguments) {
   SizeOptions made;
-  const options::Table table = size_table(made);
-  const auto parsed = parse_arguments(size_usage(table), arguments);
+  SizeTraceOptions made_for_trace;
+  const options::Table table = size_table(made), trace_table = size_trace_table(made_for_trace);
+  const Usage usage = size_usage(table, trace_table);
+  const auto parsed = parse_arguments(usage, arguments);
   if (!parsed) return parsed.error();
+  const bool has_trace = !parsed->operands.empty() || parsed->has("--config");
+  if (const auto checked = check_size_flags(*parsed, table, has_trace); !checked) return report_error(checked.error());
+  if (has_trace) {
+    if (const auto read = read_flags(trace_table, *parsed); !read) return read.error();
+    return size_trace(made_for_trace, usage, *parsed);
+  }
   const auto read = read_flags(table, *parsed);
   if (!read) return read.error();
   const auto request = make_sizing(made);

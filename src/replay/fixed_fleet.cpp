@@ -20,6 +20,7 @@ class Search {
   Found run() {
     FleetSizes fleet, failed;
     for (const PoolSizes& pool : pools_) fleet.push_back(pool.min);
+    if (pools_.size() == 1) fleet[0] = std::clamp(pools_[0].expected, pools_[0].min, pools_[0].max);
     double before = 0.0;
     for (;;) {
       const auto tried = attempt(fleet);
@@ -31,6 +32,7 @@ class Search {
       for (std::size_t i = 0; i < fleet.size(); ++i) fleet[i] = std::min(fleet[i] * 2, pools_[i].max);
       if (fleet == failed || stands_still) return std::nullopt;
     }
+    if (failed.empty() && pools_.size() == 1) return shrink(fleet[0]);
     if (failed.empty()) return fleet;  // The smallest of all.
     if (pools_.size() == 1) return bisect(failed[0], fleet[0]);
     return pools_.size() == 2 ? try_splits(std::move(fleet)) : shrink_each(std::move(fleet));
@@ -48,6 +50,19 @@ class Search {
     double sum = 0.0;
     for (std::size_t i = 0; i < fleet.size(); ++i) sum += pools_[i].price * fleet[i];
     return sum;
+  }
+
+  // From a size that reaches the goal and was the first one tried: down in steps that double.
+  [[nodiscard]] Found shrink(std::uint32_t enough) {
+    const std::uint32_t min = pools_[0].min;
+    for (std::uint32_t step = 1; enough > min; step *= 2) {
+      const std::uint32_t fewer = enough - std::min(step, enough - min);
+      const auto tried = attempt({fewer});
+      if (!tried) return tl::make_unexpected(tried.error());
+      if (!tried->reaches_goal) return bisect(fewer, enough);
+      enough = fewer;
+    }
+    return FleetSizes{enough};
   }
 
   [[nodiscard]] Found bisect(std::uint32_t too_few, std::uint32_t enough) {

@@ -14,6 +14,7 @@ namespace penstock::replay {
 struct PoolSizes {
   std::uint32_t min = 1, max = 1;
   double price = 1.0;
+  std::uint32_t expected = 0;  // Where the search of a single pool begins, which saves trials; 0: at the minimum.
 };
 
 struct FleetTrial {
@@ -25,8 +26,8 @@ using TryFleet = std::function<core::Result<FleetTrial>(const FleetSizes&)>;
 
 // Tries fleets of one or two pools, on the assumption that a replica more never harms: sizes are doubled until the goal
 // is reached, then narrowed down. Of two pools, every split that could be cheaper is tried. Returns nothing if no fleet
-// reaches the goal. It gives up before the maximum once a fleet of twice the size attains no more. Errors: those of
-// `attempt`.
+// reaches the goal. It gives up before the maximum once a fleet of twice the size attains no more. Of a single pool
+// above its minimum, the fleet of one replica less was tried and missed the goal. Errors: those of `attempt`.
 [[nodiscard]] core::Result<std::optional<FleetSizes>> cheapest_fleet(const std::vector<PoolSizes>& pools,
                                                                      const TryFleet& attempt);
 

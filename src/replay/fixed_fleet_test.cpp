@@ -33,6 +33,21 @@ TEST(FixedFleet, IsTheSmallestOfOnePoolThatReachesTheGoal) {
   EXPECT_EQ(search({{5, 7, 1.0}}, [](const FleetSizes&) { return true; }).fleet, FleetSizes{5});
 }
 
+TEST(FixedFleet, IsTheSameFromAnExpectedSizeAndOneFewerWasTried) {
+  for (std::uint32_t expected = 0; expected <= 70; ++expected)
+    for (const std::uint32_t needed : {1U, 2U, 7U, 31U, 64U}) {
+      std::set<std::uint32_t> tried;
+      const auto reaches = [&](const FleetSizes& fleet) {
+        tried.insert(fleet[0]);
+        return fleet[0] >= needed;
+      };
+      const Outcome outcome = search({{1, 64, 1.0, expected}}, reaches);
+      EXPECT_EQ(outcome.fleet, FleetSizes{needed}) << "expected " << expected;
+      EXPECT_TRUE(needed == 1 || tried.count(needed - 1) == 1) << "expected " << expected << ", needed " << needed;
+      EXPECT_TRUE(expected != needed || outcome.trials <= 2U) << "expected " << expected;
+    }
+}
+
 TEST(FixedFleet, OfTwoPoolsIsTheCheapestSplit) {
   for (const double price : {0.25, 1.0, 3.0}) {
     for (std::uint32_t prefill = 1; prefill <= 6; ++prefill)

@@ -3,11 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <memory>
 #include <utility>
 
-#include "replay/fixed_fleet.h"
+#include "replay/fixed_fleet_run.h"
 #include "replay/policies.h"
 #include "replay/run_notes.h"
 #include "report/answer.h"
@@ -102,7 +101,7 @@ class Replay {
                        }});
     if (setup_.configuration.answer && !setup_.workload.requests.empty())
       tasks.push_back({"cheapest fixed fleet", kFixedFleetRuns,
-                       [this](const Progress& progress) { return find_fixed_fleet(progress); }});
+                       [this](const Progress& progress) { return search_fixed_fleet(progress); }});
     // The longest task starts first, so that the others do not wait for it at the end.
     std::stable_sort(tasks.begin(), tasks.end(), [](const Task& a, const Task& b) { return a.weight > b.weight; });
     return run_tasks(tasks, jobs(), show_);
@@ -143,45 +142,17 @@ class Replay {
     return prices;
   }
 
-  [[nodiscard]] simulation::RunOptions fixed_at(const FleetSizes& replicas) const {
-    simulation::RunOptions options = setup_.options;
-    options.series_points = 1;
-    for (std::size_t i = 0; i < replicas.size(); ++i) {
-      simulation::PoolSpec& pool = options.pools[i];
-      pool.replicas = pool.min_replicas = pool.max_replicas = replicas[i];
-    }
-    return options;
-  }
-
-  core::Result<void> find_fixed_fleet(const Progress& progress) {
-    std::vector<PoolSizes> sizes;
-    for (const simulation::PoolSpec& pool : setup_.options.pools) {
-      const double price = pool.price_per_gpu_hour > 0.0 ? pool.price_per_gpu_hour : 1.0;
-      sizes.push_back({pool.min_replicas, pool.max_replicas, price * pool.gpus_per_replica});
-    }
-    std::map<FleetSizes, RunResult> tried;
-    const auto attempt = [&](const FleetSizes& replicas) -> core::Result<FleetTrial> {
-      RunResult& result = tried[replicas];
-      const double before = static_cast<double>(tried.size()) - 1.0;
-      if (auto done = run_one("static", fixed_at(replicas), {}, result); !done)
-        return tl::make_unexpected(done.error());
-      progress((before + 1.0) / (before + 1.0 + kFixedFleetRuns));
-      return FleetTrial{report::reaches_goal(result, setup_.options.slo_goal), result.slo_attainment};
-    };
-    const auto found = cheapest_fleet(sizes, attempt);
+  core::Result<void> search_fixed_fleet(const Progress& progress) {
+    auto found = find_fixed_fleet(setup_.workload, setup_.options, progress);
     if (!found) return tl::make_unexpected(found.error());
-    const auto chosen =
-        *found ? tried.find(**found) : std::max_element(tried.begin(), tried.end(), [](const auto& a, const auto& b) {
-          return a.second.slo_attainment < b.second.slo_attainment;
-        });
-    runs_.fixed = report::FixedFleet{std::move(chosen->second), chosen->first};
+    runs_.fixed = report::FixedFleet{std::move(found->tried.at(found->chosen)), found->chosen};
     return {};
   }
 
   // Returns fleets of every size of the frontier; with two pools, in every split.
   [[nodiscard]] std::vector<simulation::RunOptions> static_fleets() const {
     std::vector<simulation::RunOptions> fleets;
-    const auto add = [&](const FleetSizes& replicas) { fleets.push_back(fixed_at(replicas)); };
+    const auto add = [&](const FleetSizes& replicas) { fleets.push_back(fixed_at(setup_.options, replicas)); };
     const options::CountRange& sizes = setup_.configuration.frontier;
     if (sizes.empty()) return fleets;
     for (std::uint32_t size = sizes.first; size <= sizes.last; ++size) {

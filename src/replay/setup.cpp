@@ -23,7 +23,7 @@ namespace penstock::replay {
 namespace {
 
 report::RunInfo info_of(const configuration::TraceOptions& traces, const simulation::RunOptions& options,
-                        const workload::Workload& workload, std::uint64_t skipped_rows) {
+                        const workload::Workload& workload) {
   report::RunInfo info;
   info.workload = workload.name;
   info.requests = workload.requests.size();
@@ -31,7 +31,7 @@ report::RunInfo info_of(const configuration::TraceOptions& traces, const simulat
   info.rate_scale = traces.rate_scale.factor;
   info.rate_scale_spread = workload::spread_of(traces.rate_scale, workload.span());
   info.score_from = options.judged_from - core::kStart;
-  info.skipped_rows = skipped_rows;
+  info.skipped_rows = workload.skipped_rows;
   info.seed = options.seed;
   const simulation::PoolSpec& first = options.pools.front();
   info.block_tokens = first.engine.block_tokens;
@@ -134,6 +134,27 @@ core::Result<simulation::RunOptions> make_run_options(simulation::RunOptions opt
   return options;
 }
 
+core::Result<workload::Workload> load_workload(const configuration::TraceOptions& traces,
+                                               const simulation::RunOptions& options) {
+  auto read = configuration::load_traces(traces, options.seed);
+  if (!read) return tl::make_unexpected(read.error());
+  auto workload = configuration::join_traces(*std::move(read), options.pools.front().engine.block_tokens);
+  if (workload) workload::mark_batch(*workload, batch_tenants(options));
+  return workload;
+}
+
+std::vector<std::string> engine_notes(const simulation::RunOptions& options, const workload::Workload& workload) {
+  std::vector<std::string> notes;
+  for (const simulation::PoolSpec& pool : options.pools) {
+    const capacity::ProfileCoverage coverage = coverage_of(pool, workload);
+    const std::string several = options.pools.size() > 1 ? pool.name + " pool: " : "";
+    if (const std::string assumed = kv_assumptions(pool); !assumed.empty()) notes.push_back(several + assumed);
+    for (const std::string& warning : coverage.warnings)
+      notes.push_back(fmt::format("profile of the {} pool: {}", pool.name, warning));
+  }
+  return notes;
+}
+
 core::Result<ReplaySetup> prepare_replay(configuration::Configuration configuration) {
   auto options = make_run_options(configuration.run);
   if (!options) return tl::make_unexpected(options.error());
@@ -141,27 +162,16 @@ core::Result<ReplaySetup> prepare_replay(configuration::Configuration configurat
   if (!planner) return tl::make_unexpected(planner.error());
   auto schedules = read_schedules(configuration.policies, *options);
   if (!schedules) return tl::make_unexpected(schedules.error());
-  auto traces = configuration::load_traces(configuration.traces, options->seed);
-  if (!traces) return tl::make_unexpected(traces.error());
-  std::uint64_t skipped = 0;
-  for (const configuration::Trace& trace : *traces) skipped += trace.report.skipped_rows;
-  auto workload = configuration::join_traces(*std::move(traces), options->pools.front().engine.block_tokens);
+  auto workload = load_workload(configuration.traces, *options);
   if (!workload) return tl::make_unexpected(workload.error());
-  workload::mark_batch(*workload, batch_tenants(*options));
   if (configuration.score_from > workload->span())
     return core::invalid_input(
         "--score-from",
         fmt::format("no request arrives after {}", report::format_seconds(core::to_seconds(configuration.score_from))),
         fmt::format("the last one arrives at {}", report::format_seconds(core::to_seconds(workload->span()))));
   options->judged_from = core::kStart + configuration.score_from;
-  report::RunInfo info = info_of(configuration.traces, *options, *workload, skipped);
-  for (const simulation::PoolSpec& pool : options->pools) {
-    const capacity::ProfileCoverage coverage = coverage_of(pool, *workload);
-    const std::string several = options->pools.size() > 1 ? pool.name + " pool: " : "";
-    if (const std::string assumed = kv_assumptions(pool); !assumed.empty()) info.notes.push_back(several + assumed);
-    for (const std::string& warning : coverage.warnings)
-      info.notes.push_back(fmt::format("profile of the {} pool: {}", pool.name, warning));
-  }
+  report::RunInfo info = info_of(configuration.traces, *options, *workload);
+  info.notes = engine_notes(*options, *workload);
   return ReplaySetup{std::move(configuration), *std::move(workload), *std::move(options),
                      std::move(info),          *std::move(planner),  *std::move(schedules)};
 }

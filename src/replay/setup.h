@@ -27,6 +27,14 @@ struct ReplaySetup {
 // Reads the traces and profiles. Errors: traces, step-time models, and contradictions between them.
 [[nodiscard]] core::Result<ReplaySetup> prepare_replay(configuration::Configuration configuration);
 
+// Reads the traces, with blocks of the size that the engines have.
+[[nodiscard]] core::Result<workload::Workload> load_workload(const configuration::TraceOptions& traces,
+                                                             const simulation::RunOptions& options);
+
+// Returns what a reader must know about the engines: their limits, and where the traffic leaves the range of a profile.
+[[nodiscard]] std::vector<std::string> engine_notes(const simulation::RunOptions& options,
+                                                    const workload::Workload& workload);
+
 // Returns a sentence on how the KV cache of a roofline was computed, or on which limits are those of a measured
 // profile; empty for other models.
 [[nodiscard]] std::string kv_assumptions(const simulation::PoolSpec& pool);
