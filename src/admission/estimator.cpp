@@ -105,8 +105,12 @@ double TokenEstimator::output_mean(const Length* learned) {
 TokenEstimate TokenEstimator::estimate(const Request& request) const {
   TokenEstimate made;
   made.prompt_tokens = prompt_estimate(request, find_in(ratios_, ratio_key(request).view()));
-  made.output_tokens = output_estimate(output_mean(find_in(lengths_, length_key(request).view())), request.max_tokens);
+  made.output_tokens = expected_output(request);
   return made;
+}
+
+std::uint32_t TokenEstimator::expected_output(const Request& request) const {
+  return output_estimate(output_mean(find_in(lengths_, length_key(request).view())), request.max_tokens);
 }
 
 void TokenEstimator::Length::add(double tokens) {

@@ -47,6 +47,7 @@ class TokenEstimator {
     std::uint32_t media_tokens = 0;  // Tokens of images, audio and files, which are added to those of the text.
   };
   [[nodiscard]] TokenEstimate estimate(const Request& request) const;
+  [[nodiscard]] std::uint32_t expected_output(const Request& request) const;  // Of estimate(), alone.
   // Updates the estimates with the reported usage of the same request.
   void learn(const Request& request, std::uint32_t prompt_tokens, std::uint32_t output_tokens);
 

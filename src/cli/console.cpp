@@ -82,6 +82,11 @@ int print(std::string_view text) {
 
 void print_error_text(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stderr); }
 
+void print_warnings(std::span<const std::string> warnings) {
+  for (const std::string& warning : warnings)
+    print_error_text("penstock: warning: " + report::printable(warning) + "\n");
+}
+
 int print_page(std::string_view text, std::initializer_list<std::string_view> outputs) {
   if (std::find(outputs.begin(), outputs.end(), report::kStandardOutput) == outputs.end()) return print(text);
   print_error_text(text);

@@ -4,6 +4,7 @@
 #include <initializer_list>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "core/result.h"
@@ -13,6 +14,8 @@ namespace penstock::cli {
 // Writes to standard output. Returns kGood; if that fails, reports the error and returns kEnvironment.
 [[nodiscard]] int print(std::string_view text);
 void print_error_text(std::string_view text);
+// Prints each as "penstock: warning: …" on standard error.
+void print_warnings(std::span<const std::string> warnings);
 // Prints the page of a run for people: to standard error if one of the run's outputs goes to standard output ("-").
 [[nodiscard]] int print_page(std::string_view text, std::initializer_list<std::string_view> outputs);
 

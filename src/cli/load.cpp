@@ -135,6 +135,7 @@ int generate_load(const Arguments& arguments) {
   auto setup = load::make_load_setup(made, parsed->operands.front(), *parsed);
   if (!setup) return report_input_error(setup.error());
   if (const auto checked = check_files(setup->options); !checked) return report_error(checked.error());
+  if (!setup->options.quiet) print_warnings(setup->warnings);
   load::GeneratorOptions& generator = setup->options.generator;
   if (const auto found = load::find_server(setup->url, setup->options.endpoint, generator); !found)
     return report_error(found.error());

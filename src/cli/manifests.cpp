@@ -70,7 +70,7 @@ options::Table manifests_table(ManifestOptions& made) {
   table.group("Planner");
   table.add({"", "--gateway", "admin addresses of the gateways, as `penstock plan` takes them"}, names(made.gateways))
       .placeholder("HOST:PORT,…")
-      .by_default("penstock-gateway-admin.NAMESPACE.svc:8081");
+      .by_default("penstock-gateway-admin.NAMESPACE.svc and the port of gateway.admin_listen");
   table
       .add({"", "--autoscaler", "add a ScaledObject of KEDA, or a HorizontalPodAutoscaler, for each pool"},
            named_choice(made.autoscaler,
@@ -265,7 +265,9 @@ deployment::PlannerManifest planner_manifest(const ManifestOptions& flags, const
   needs.planner(made);
   planner.replicas = flags.replicas;
   planner.gateway = fmt::format("{}", fmt::join(flags.gateways, ","));
-  if (planner.gateway.empty()) planner.gateway = fmt::format("penstock-gateway-admin.{}.svc:8081", flags.in_namespace);
+  if (planner.gateway.empty())
+    planner.gateway = fmt::format("penstock-gateway-admin.{}.svc:{}", flags.in_namespace,
+                                  port_of(made.gateway.admin_listen, "gateway.admin_listen", reading));
   planner.autoscaler = flags.autoscaler;
   if (flags.autoscaler != Autoscaler::kNone) planner.targets = scale_targets(flags.in_namespace, made, reading);
   if (flags.autoscaler == Autoscaler::kKeda) planner.keda = keda_settings(planner.targets, flags.keda, reading);

@@ -193,6 +193,8 @@ tl::expected<Parsed, int> read_options(const Arguments& arguments, PlanOptions& 
   const auto source = source_of(*parsed);
   if (!source) return tl::make_unexpected(source.error());
   if (const auto flags = read_flags(own, *parsed); !flags) return tl::make_unexpected(flags.error());
+  // The configuration accepts the policies of a replay, too.
+  if (const auto good = check_deployable(plan.policy); !good) return tl::make_unexpected(report_error(good.error()));
   auto read = configuration::load(loaded.made, loaded.table, *source);
   if (!read) return tl::make_unexpected(report_error(read.error()));
   loaded.reading = *std::move(read);

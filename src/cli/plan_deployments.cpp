@@ -13,7 +13,7 @@ std::vector<planner::global::PoolCounts> counts_of(const PlannedDeployment& depl
   for (std::size_t pool = 0; pool < deployment.run.pools.size(); ++pool) {
     signals::PoolObservation seen;
     deployment.fleet->fill(pool, seen);
-    counts.push_back({seen.target_replicas, seen.starting + seen.ready, seen.draining});
+    counts.push_back({seen.target_replicas, seen.staying(), seen.leaving()});
   }
   return counts;
 }

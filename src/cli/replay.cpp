@@ -11,6 +11,7 @@
 #include "cli/progress_bar.h"
 #include "cli/replay_deployments.h"
 #include "cli/scaled_objects.h"
+#include "configuration/traces.h"
 #include "options/reference.h"
 #include "planner/policy.h"
 #include "replay/capacities.h"
@@ -113,6 +114,7 @@ int run(ReplayRequest request) {
   if (const auto checked = check_report_interval(setup->configuration.output, setup->info.duration); !checked)
     return report_error(checked.error());
 
+  if (!request.quiet) print_warnings(configuration::gap_warnings(setup->workload, "--to"));
   ProgressBar bar{!request.quiet && (request.progress || stderr_is_terminal())};
   auto runs = replay::run_replay(*setup, [&](const replay::TaskProgress& progress) { bar.show(progress); });
   bar.erase();

@@ -7,6 +7,7 @@
 #include "cli/console.h"
 #include "cli/outputs.h"
 #include "cli/progress_bar.h"
+#include "configuration/traces.h"
 #include "replay/deployments.h"
 #include "report/deployments.h"
 
@@ -21,6 +22,8 @@ int run_deployments(DeploymentsRequest request) {
   auto setup = replay::prepare_deployments(std::move(request.configuration));
   if (!setup) return report_input_error(setup.error());
 
+  for (const replay::ReplaySetup& deployment : setup->deployments)
+    if (!request.quiet) print_warnings(configuration::gap_warnings(deployment.workload, "--to"));
   ProgressBar bar{!request.quiet && (request.progress || stderr_is_terminal())};
   auto report = replay::run_deployments(*setup, [&](const replay::TaskProgress& progress) { bar.show(progress); });
   bar.erase();

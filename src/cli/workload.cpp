@@ -162,6 +162,7 @@ int show_workload(const Arguments& arguments) {
   std::vector<Described> all;
   for (std::size_t i = 0; i < traces->size(); ++i) {
     const configuration::Trace& trace = (*traces)[i];
+    print_warnings(configuration::gap_warnings(trace.workload, "--to"));
     all.push_back(
         {options.names[i], trace.workload.name, trace.format, trace.report, workload::describe(trace.workload)});
   }

@@ -235,6 +235,15 @@ void add_trace_format(Table& table, workload::ReadOptions& read) {
             choice(read.time_format,
                    {TimeFormat::kAuto, TimeFormat::kSeconds, TimeFormat::kMilliseconds, TimeFormat::kMicroseconds,
                     TimeFormat::kNanoseconds, TimeFormat::kIso, TimeFormat::kDayFirst, TimeFormat::kMonthFirst}));
+  table
+      .add({"skip_bad_rows", "--skip-bad-rows",
+            "leave bad rows of a trace out and count them, instead of refusing the trace"},
+           boolean(read.skip_bad_rows))
+      .implies("true");
+  table.add({"session_rate", "--session-rate", "sessions per second that start in a trace of whole sessions"},
+            number(read.session_rate, 0.0, 1e6));
+  table.add({"think_time_max", "--think-time-max", "longest time between the turns of such a session"},
+            duration(read.think_time_max));
 }
 
 void add_rate_scale(Table& table, workload::RateScale& scale) {
@@ -250,15 +259,6 @@ void add_traces(Table& table, TraceOptions& traces) {
   table.add({"trace", "", "trace files, `synthetic:…` or `built-in`; on the command line they need no flag"},
             texts(traces.names));
   add_trace_format(table, traces.read);
-  table
-      .add({"skip_bad_rows", "--skip-bad-rows",
-            "leave bad rows of a trace out and count them, instead of refusing the trace"},
-           boolean(traces.read.skip_bad_rows))
-      .implies("true");
-  table.add({"session_rate", "--session-rate", "sessions per second that start in a trace of whole sessions"},
-            number(traces.read.session_rate, 0.0, 1e6));
-  table.add({"think_time_max", "--think-time-max", "longest time between the turns of such a session"},
-            duration(traces.read.think_time_max));
   add_rate_scale(table, traces.rate_scale);
   table.add({"batch_share", "--batch-share",
              "share of the requests of a trace that become class batch, whole sessions by a hash of their number"},

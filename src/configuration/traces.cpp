@@ -6,6 +6,7 @@
 
 #include "configuration/ledger_trace.h"
 #include "connect/sqlite/ledger_requests.h"
+#include "options/scalars.h"
 #include "workload/synthetic.h"
 #include "workload/transform.h"
 
@@ -62,6 +63,20 @@ core::Result<std::vector<Trace>> load_traces(const TraceOptions& options, std::u
     traces.push_back(*std::move(trace));
   }
   return traces;
+}
+
+std::vector<std::string> gap_warnings(const Workload& workload, std::string_view option, double speed) {
+  std::vector<std::string> warnings;
+  for (const workload::LongGap& gap : workload.long_gaps) {
+    const double length_s = core::to_seconds(gap.length) / speed;
+    if (length_s <= core::to_seconds(workload::kLongGap)) continue;
+    const auto end = std::chrono::ceil<std::chrono::seconds>(core::from_seconds(core::to_seconds(gap.at) / speed));
+    warnings.push_back(
+        fmt::format("{}: no request arrives for {:.1f} days, and the run takes as long; correct the time of the row if "
+                    "it is wrong, or end before it with {} {}",
+                    gap.before, length_s / 86'400.0, option, options::format_duration(end + std::chrono::seconds{1})));
+  }
+  return warnings;
 }
 
 core::Result<Workload> join_traces(std::vector<Trace> traces, std::uint32_t block_tokens) {

@@ -24,6 +24,11 @@ struct Trace {
 // Returns one trace for each name, in their order. Errors name the file and line, or the part of a description.
 [[nodiscard]] core::Result<std::vector<Trace>> load_traces(const TraceOptions& options, std::uint64_t seed);
 
+// A sentence for each long time of a workload without requests, at `speed` times its speed. `option` leaves out what
+// arrives at the time that follows it: "--to".
+[[nodiscard]] std::vector<std::string> gap_warnings(const workload::Workload& workload, std::string_view option,
+                                                    double speed = 1.0);
+
 // Merges the traces into one workload with blocks of `block_tokens`.
 [[nodiscard]] core::Result<workload::Workload> join_traces(std::vector<Trace> traces, std::uint32_t block_tokens);
 

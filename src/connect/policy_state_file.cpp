@@ -17,6 +17,8 @@ constexpr std::size_t kStateNameBytes = 1000;
 constexpr std::size_t kStateTenantsMax = 10'000;
 constexpr double kStateFigureMax = 1e18;
 constexpr std::int64_t kStateTokensMax = INT64_MAX / 4;
+constexpr std::size_t kStateStartUpsMax = 1000;  // Of a pool.
+constexpr std::int64_t kStateStartUpMsMax = 1'000'000'000;
 constexpr std::int64_t kStateUnixMsMax = INT64_MAX / 2'000'000;
 
 using Costs = decision::GpuCosts;
@@ -84,6 +86,34 @@ core::Result<Costs> read_costs(const nlohmann::json& object, const std::string& 
   return costs;
 }
 
+nlohmann::ordered_json start_up_json(const std::vector<PoolStartUp>& pools) {
+  const auto ms = [](core::Duration time) {
+    return std::chrono::duration_cast<std::chrono::milliseconds>(time).count();
+  };
+  nlohmann::ordered_json made = nlohmann::ordered_json::array();
+  for (const PoolStartUp& pool : pools) {
+    nlohmann::ordered_json times = nlohmann::ordered_json::array();
+    for (const core::Duration time : pool.times) times.push_back(ms(time));
+    made.push_back({{"pool", pool.pool}, {"configured_ms", ms(pool.configured)}, {"times_ms", std::move(times)}});
+  }
+  return made;
+}
+
+std::optional<core::Error> read_start_up(JsonFields& fields, const std::string& file, std::vector<PoolStartUp>& pools) {
+  if (!fields.has("start_up")) return std::nullopt;
+  return read_rows(fields, file, "start_up", kStatePoolsMax, [&](JsonFields& row) {
+    PoolStartUp& made = pools.emplace_back();
+    made.pool = row.text("pool", kStateNameBytes);
+    made.configured = std::chrono::milliseconds{row.integer("configured_ms", 0, kStateStartUpMsMax)};
+    const nlohmann::json* times = row.list("times_ms", kStateStartUpsMax);
+    for (std::size_t i = 0; times != nullptr && i < times->size(); ++i) {
+      const std::int64_t ms = whole_number((*times)[i]).value_or(-1);
+      if (ms < 0 || ms > kStateStartUpMsMax) row.fail("times_ms", "must be a list of milliseconds");
+      made.times.push_back(std::chrono::milliseconds{ms});
+    }
+  });
+}
+
 }  // namespace
 
 std::string policy_state_text(const SavedPolicyState& saved) {
@@ -95,6 +125,7 @@ std::string policy_state_text(const SavedPolicyState& saved) {
   root["at_ns"] = saved.state.at.time_since_epoch().count();
   root["values"] = saved.state.values;
   if (saved.costs) root["gpu_costs"] = costs_json(*saved.costs);
+  if (!saved.start_up.empty()) root["start_up"] = start_up_json(saved.start_up);
   return root.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
@@ -114,6 +145,7 @@ core::Result<SavedPolicyState> read_policy_state(std::string_view text, const st
       saved.state.pools.push_back(pool.is_string() ? pool.get<std::string>() : std::string{});
     }
   if (fields.error()) return tl::make_unexpected(*fields.error());
+  if (auto error = read_start_up(fields, file, saved.start_up)) return tl::make_unexpected(*std::move(error));
   if (!fields.has("gpu_costs")) return saved;
   auto costs = read_costs(root->at("gpu_costs"), file);
   if (!costs) return tl::make_unexpected(costs.error());

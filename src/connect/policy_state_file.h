@@ -1,11 +1,12 @@
-// The saved state of a policy and the GPU cost so far: {"version": …, "policy": …, "pools": […], "saved_unix_ms": …,
-// "values": …, "gpu_costs": {…}}.
+// The saved state of a policy, the GPU cost so far, and measured start-up times: {"version": …, "policy": …,
+// "pools": […], "saved_unix_ms": …, "values": …, "gpu_costs": {…}, "start_up": […]}.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/result.h"
 #include "core/time.h"
@@ -14,10 +15,18 @@
 
 namespace penstock::connect {
 
+// Start-up times of the newest replicas of a pool, oldest first.
+struct PoolStartUp {
+  std::string pool;
+  core::Duration configured{};  // While they were measured.
+  std::vector<core::Duration> times{};
+};
+
 struct SavedPolicyState {
   decision::PolicyState state;
   std::int64_t saved_unix_ms = 0;
   std::optional<decision::GpuCosts> costs{};  // Empty in a file of an earlier version.
+  std::vector<PoolStartUp> start_up{};        // The same. Only pools with measured times.
 };
 
 [[nodiscard]] std::string policy_state_text(const SavedPolicyState& saved);

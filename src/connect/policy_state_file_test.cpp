@@ -20,6 +20,7 @@ SavedPolicyState sample() {
                                    {0.25, 0.5},
                                    {{"decode", std::chrono::hours{3}, 7.5}},
                                    {{{"shop", "m", {10, 20}, {5, 6}}, {1.0, 2.0}, 3.5, 4.5}}};
+  saved.start_up = {{"decode", std::chrono::minutes{3}, {std::chrono::seconds{90}, std::chrono::milliseconds{1500}}}};
   return saved;
 }
 
@@ -34,6 +35,8 @@ TEST(PolicyStateFile, WhatIsSavedReadsBackTheSame) {
   ASSERT_TRUE(read && *read) << (read ? "" : read.error().message());
   EXPECT_EQ(policy_state_text(**read), policy_state_text(sample()));
   EXPECT_EQ((*read)->state.pools, sample().state.pools);
+  ASSERT_EQ((*read)->start_up.size(), 1U);
+  EXPECT_EQ((*read)->start_up[0].times, sample().start_up[0].times);
 }
 
 TEST(PolicyStateFile, ErrorsNameTheFileAndTheField) {
@@ -51,16 +54,19 @@ TEST(PolicyStateFile, ErrorsNameTheFileAndTheField) {
   EXPECT_NE(error_of("90000000000", "\"soon\""), "");
   EXPECT_TRUE(error_of("\"input_usd\": 1.0", "\"input_usd\": -1")
                   .starts_with("policy.json: gpu_costs.tenants[0].input_usd: must be 0"));
+  EXPECT_EQ(error_of("90000,", "\"long\","), "policy.json: start_up[0].times_ms: must be a list of milliseconds");
   EXPECT_TRUE(
       error_of("\"gpu_costs\": {", "\"gpu_costs\": 7, \"others\": {").starts_with("policy.json: gpu_costs: must"));
 }
 
-TEST(PolicyStateFile, AFileOfAnEarlierVersionHasNoCosts) {
+TEST(PolicyStateFile, AFileOfAnEarlierVersionHasNoCostsAndNoStartUpTimes) {
   SavedPolicyState earlier = sample();
   earlier.costs.reset();
+  earlier.start_up.clear();
   const auto read = read_policy_state(policy_state_text(earlier), "policy.json");
   ASSERT_TRUE(read);
   EXPECT_FALSE(read->costs);
+  EXPECT_TRUE(read->start_up.empty());
 }
 
 }  // namespace

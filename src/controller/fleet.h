@@ -12,6 +12,7 @@
 #include "connect/kubernetes/variant_annotations.h"
 #include "controller/fleet_events.h"
 #include "controller/gateway_feed.h"
+#include "controller/start_up_times.h"
 #include "core/time.h"
 #include "report/metrics.h"
 #include "signals/observation.h"
@@ -60,6 +61,8 @@ class Fleet {
   [[nodiscard]] virtual std::string unknown_because() const { return {}; }
   // None: the fleet's own state machine brings a pool to its target.
   [[nodiscard]] virtual std::optional<report::PodScaling> scaling(std::size_t) const { return std::nullopt; }
+  // The start-up times of the replicas of a pool; null: they are not measured.
+  [[nodiscard]] virtual StartUpTimes* start_up_times(std::size_t) { return nullptr; }
   // Another planner leads: the targets that were set are over.
   virtual void forget_targets() {}
   // The object of Kubernetes that has the replicas of a pool; none: there is none, or it is not known yet.

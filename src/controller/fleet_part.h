@@ -40,6 +40,7 @@ class FleetPart final : public Fleet {
   [[nodiscard]] std::optional<report::PodScaling> scaling(std::size_t pool) const override {
     return whole_.scaling(first_ + pool);
   }
+  [[nodiscard]] StartUpTimes* start_up_times(std::size_t pool) override { return whole_.start_up_times(first_ + pool); }
   void forget_targets() override { whole_.forget_targets(); }
   [[nodiscard]] std::optional<connect::ObjectReference> target_object(std::size_t pool) const override {
     return whole_.target_object(first_ + pool);

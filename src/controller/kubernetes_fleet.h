@@ -44,8 +44,8 @@ struct KubernetesFleetOptions {
 // group of a LeaderWorkerSet is one replica with the name and the address of its leader.
 // Targets, pods, autoscalers and disruption budgets are watched. What to do is computed by actuation/pod_scaling.h from
 // what the API server has confirmed lately; without that nothing is done. All that must survive a restart is in the
-// API server: the number of replicas, the marks on pods, and the roles that their engines were asked to take. Lives on
-// one loop; advances a few times a second.
+// API server: the number of replicas, the marks on pods, and the roles that their engines were asked to take; start-up
+// times are kept with the policy's state. Lives on one loop; advances a few times a second.
 class KubernetesFleet final : public Fleet {
  public:
   [[nodiscard]] static core::Result<std::unique_ptr<KubernetesFleet>> start(net::Loop& loop, net::Client& client,
@@ -78,6 +78,7 @@ class KubernetesFleet final : public Fleet {
   [[nodiscard]] const std::vector<FleetEvent>& events() const override { return events_.all(); }
   [[nodiscard]] std::optional<report::PodScaling> scaling(std::size_t pool) const override;
   [[nodiscard]] std::vector<connect::VariantAnnotations> annotations(std::size_t pool) const override;
+  [[nodiscard]] StartUpTimes* start_up_times(std::size_t pool) override { return &pools_[pool]->start_up; }
 
  private:
   using Pool = ScaledPool;

@@ -67,7 +67,7 @@ void KubernetesFleet::fill(std::size_t index, signals::PoolObservation& seen) co
     if (!is_stuck(group.pod, pool.replicas.at(view.name), options_, loop_.now()))
       counted.push_back(std::move(view));
     else if (!nodes_of(group).empty())
-      ++seen.stuck;
+      ++(group.pod.is_terminating ? seen.stuck_ending : seen.stuck);
   }
   add_replicas(counted, seen);
 }

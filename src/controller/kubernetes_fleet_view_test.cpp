@@ -26,6 +26,7 @@ TEST_F(KubernetesFleetViewTest, APodThatCannotStartOnItsNodeIsStuck) {
   EXPECT_EQ(seen().stuck, 0U);
   ASSERT_TRUE(until([&] { return seen().starting == 0; }));
   EXPECT_EQ(seen().stuck, 1U) << "without a node it holds no GPU";
+  EXPECT_EQ(seen().stuck_ending, 0U);
   EXPECT_EQ(seen().replicas.size(), 3U);
   cluster.add_pod("chat-8");
   ASSERT_TRUE(until([&] { return seen().ready == 4; }));
@@ -40,9 +41,19 @@ TEST_F(KubernetesFleetViewTest, APodThatDoesNotEndIsStuckUntilItIsGone) {
   cluster.set("pods", "chat-1", pod);
   ASSERT_TRUE(until([&] { return seen().draining == 1; }));
   ASSERT_TRUE(until([&] { return seen().draining == 0; }));
-  EXPECT_EQ(seen().stuck, 1U);
+  EXPECT_EQ(seen().stuck_ending, 1U);
   cluster.delete_pod("chat-1");
-  ASSERT_TRUE(until([&] { return seen().stuck == 0; }));
+  ASSERT_TRUE(until([&] { return seen().stuck_ending == 0; }));
+  EXPECT_EQ(seen().stuck, 0U);
+}
+
+TEST_F(KubernetesFleetViewTest, StartUpTimesContinueFromThoseOfMoreReplicas) {
+  using std::chrono_literals::operator""s;
+  StartUpTimes& times = *fleet->start_up_times(0);
+  times.restore({200s, 240s, 210s});
+  EXPECT_EQ(seen().start_up, core::Duration{210s});
+  times.restore({5s, 5s});
+  EXPECT_EQ(times.all(), (std::vector<core::Duration>{200s, 240s, 210s}));
 }
 
 }  // namespace

@@ -118,7 +118,9 @@ class ScriptedFleet final : public Fleet {
     return figures;
   }
   [[nodiscard]] const std::vector<FleetEvent>& events() const override { return told; }
+  [[nodiscard]] StartUpTimes* start_up_times(std::size_t) override { return &start_up; }
 
+  StartUpTimes start_up;
   bool may_act = true;
   int forgotten = 0;
   std::uint32_t target = 1;

@@ -79,6 +79,7 @@ PlannerDaemon::PlannerDaemon(net::Loop& loop, net::Client& client, Fleet& fleet,
       gateways_(loop, client, options_.gateways, events_, gateway_callbacks()),
       keeper_(options_.policy_store, log, of_pools(options_, &signals::Pool::name)),
       policy_saved_at_(loop.now()) {
+  keep_start_up();
   if (options_.leadership == nullptr)
     restore_policy();
   else
@@ -289,6 +290,23 @@ void PlannerDaemon::restore_policy() {
     if (!is_in_restore_) tick();
   });
   is_in_restore_ = false;
+}
+
+void PlannerDaemon::keep_start_up() {
+  const auto measured = [this] {
+    std::vector<connect::PoolStartUp> made;
+    for (std::size_t pool = 0; pool < options_.pools.size(); ++pool)
+      if (const StartUpTimes* times = fleet_.start_up_times(pool); times != nullptr && times->spread())
+        made.push_back({options_.pools[pool].name, options_.pools[pool].start_up, times->all()});
+    return made;
+  };
+  // A user who configures another time has changed the engines.
+  keeper_.keep_start_up(measured, [this](const std::vector<connect::PoolStartUp>& saved) {
+    for (const connect::PoolStartUp& of : saved)
+      for (std::size_t pool = 0; pool < options_.pools.size(); ++pool)
+        if (options_.pools[pool].name == of.pool && options_.pools[pool].start_up == of.configured)
+          if (StartUpTimes* times = fleet_.start_up_times(pool)) times->restore(of.times);
+  });
 }
 
 void PlannerDaemon::save_policy() {

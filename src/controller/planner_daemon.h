@@ -164,6 +164,7 @@ class PlannerDaemon {
   [[nodiscard]] TrafficOptions traffic_options() const;
   [[nodiscard]] std::string followed_because() const;
   void look_at_leadership();
+  void keep_start_up();
   void restore_policy();
   void save_policy();
   void count_costs();

@@ -109,6 +109,7 @@ void PolicyKeeper::take(decision::DecisionLoop& loop, GpuCostMeter& costs, core:
   if (!stored.unusable_because.empty())
     log_.write(logging::Event::kPolicyState, {{"message", "ignored: " + stored.unusable_because}});
   if (!restored_) return;  // For example at the first start.
+  if (restore_start_up_) restore_start_up_(restored_->start_up);
   if (restored_->state.policy.empty())
     return log_.write(logging::Event::kPolicyState,
                       {{"message", "restored: the GPU cost of a time without decisions"}});
@@ -134,6 +135,7 @@ void PolicyKeeper::save(decision::DecisionLoop& loop, const decision::GpuCosts& 
     made.saved_unix_ms = unix_ms();  // Its policy has no name: nothing was decided.
   }
   made.costs = costs;
+  if (measured_start_up_) made.start_up = measured_start_up_();
   store_->save(made,
                [this, done = std::move(done), alive = std::weak_ptr<int>{alive_}](const core::Result<void>& saved) {
                  if (alive.expired()) return;

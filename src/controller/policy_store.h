@@ -1,5 +1,5 @@
-// Where the state of a policy and the GPU cost so far are kept, so that the next planner continues where this one
-// stopped.
+// Where the state of a policy, the GPU cost so far and measured start-up times are kept, so that the next planner
+// continues where this one stopped.
 #pragma once
 
 #include <cstdint>
@@ -81,6 +81,12 @@ class PolicyKeeper {
   // comes after a failed read, too. Costs are restored also where the policy cannot continue from its state.
   void restore(decision::DecisionLoop& loop, GpuCostMeter& costs, std::function<core::Instant()> now,
                std::function<void()> done);
+  // Start-up times are saved and restored with each state. Both functions live as long as the keeper.
+  void keep_start_up(std::function<std::vector<connect::PoolStartUp>()> measured,
+                     std::function<void(const std::vector<connect::PoolStartUp>&)> restore) {
+    measured_start_up_ = std::move(measured);
+    restore_start_up_ = std::move(restore);
+  }
   // Whether the store could be read since the last restore(); true without a store.
   [[nodiscard]] bool has_read() const { return !store_ || has_read_; }
   // Reads once more what restore() could not read, unless a read is in progress.
@@ -110,6 +116,8 @@ class PolicyKeeper {
   decision::GpuCosts counted_before_;                  // If a read has failed.
   std::optional<connect::SavedPolicyState> restored_;  // As it was read, without costs; until the first decision.
   std::string save_error_;
+  std::function<std::vector<connect::PoolStartUp>()> measured_start_up_;
+  std::function<void(const std::vector<connect::PoolStartUp>&)> restore_start_up_;
   std::shared_ptr<int> alive_ = std::make_shared<int>();  // The store may live longer.
 };
 

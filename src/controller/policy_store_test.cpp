@@ -184,6 +184,26 @@ TEST_F(PolicyKeeperTest, CostsBeforeTheFirstDecisionOfAllAreSavedWithoutAState) 
   EXPECT_EQ(next.policy.decided, 1);
 }
 
+TEST_F(PolicyKeeperTest, MeasuredStartUpTimesAreSavedAndRestored) {
+  const auto keep = [](Planner& kept, std::vector<connect::PoolStartUp>& times) {
+    kept.keeper.keep_start_up([&] { return times; }, [&](const auto& saved) { times = saved; });
+  };
+  std::vector<connect::PoolStartUp> measured{{"chat", 60s, {90s, 80s}}}, next;
+  Planner before{store};
+  keep(before, measured);
+  before.restore();
+  before.pass(0h, false);
+  before.save();
+  // The text has all that a reader requires.
+  store->state = *connect::read_policy_state(connect::policy_state_text(*store->state), "policy.json");
+  keep(planner, next);
+  planner.restore();
+  ASSERT_EQ(next.size(), 1U);
+  EXPECT_EQ(next[0].pool, "chat");
+  EXPECT_EQ(next[0].configured, core::Duration{60s});
+  EXPECT_EQ(next[0].times, (std::vector<core::Duration>{90s, 80s}));
+}
+
 TEST_F(PolicyKeeperTest, ATextThatCannotBeUsedIsReplaced) {
   store->unusable_because = "invalid JSON at byte 7";
   planner.restore();

@@ -27,6 +27,13 @@ class StartUpTimes {
     times_.push_back(std::min(time, kLongest));
     if (times_.size() > kReplicas) times_.pop_front();
   }
+  [[nodiscard]] std::vector<core::Duration> all() const { return {times_.begin(), times_.end()}; }  // Oldest first.
+  // Takes the times of another planner if it has seen more replicas.
+  void restore(const std::vector<core::Duration>& times) {
+    if (times.size() <= times_.size()) return;
+    times_.clear();
+    for (const core::Duration time : times) add(time);
+  }
   [[nodiscard]] std::optional<StartUpSpread> spread() const {
     if (times_.empty()) return std::nullopt;
     std::vector<core::Duration> sorted{times_.begin(), times_.end()};

@@ -150,6 +150,7 @@ void TrafficRecorder::first_token(const TrafficItem& item, core::Instant at) {
   times.transfer = core::from_milliseconds(transfer_ms);
   // The gateway does not see when an engine schedules a request.
   times.prefill = core::from_milliseconds(at_replicas_ms - transfer_ms);
+  times.limit = options_.slo.target_at(known->shape.target).ttft;
   traffic_of(known).meter.first_token(at, item.ttft_ms, known->traits(), times);
   if (options_.disaggregated) decode_.arrived(at, known->shape.input_tokens);
 }

@@ -79,6 +79,26 @@ TEST_F(PlannerDaemonTest, ARestartedPlannerContinuesTheGpuCosts) {
   }
 }
 
+TEST_F(PlannerDaemonTest, ARestartedPlannerContinuesTheStartUpTimesOfTheSameEngines) {
+  state_file = testing::TempDir() + "penstock-start-up.json";
+  std::filesystem::remove(state_file);
+  signals::Pool pool;
+  pool.name = "chat";
+  pool.start_up = 60s;
+  fleet.start_up.add(90s);
+  open(true, {}, {pool});
+  run_until_decided(2);
+  daemon.reset();
+  fleet.start_up = {};
+  open(true, {}, {pool});
+  EXPECT_EQ(fleet.start_up.all(), std::vector<core::Duration>{90s});
+  daemon.reset();
+  fleet.start_up = {};
+  pool.start_up = 30s;
+  open(true, {}, {pool});
+  EXPECT_FALSE(fleet.start_up.spread()) << "another time is configured";
+}
+
 TEST_F(PlannerDaemonTest, GpuCostsContinueWhereThePolicyBeginsAnew) {
   state_file = testing::TempDir() + "penstock-costs-other.json";
   std::filesystem::remove(state_file);

@@ -47,7 +47,7 @@ std::optional<ForecastPoint> forecast_point(core::Instant at, const Decision& de
 }
 
 double paid_replicas(const signals::PoolObservation& pool) {
-  const std::uint32_t full = pool.starting + pool.ready + pool.draining + pool.stuck + pool.starting_to_sleep;
+  const std::uint32_t full = pool.staying() + pool.leaving() + pool.starting_to_sleep;
   return static_cast<double>(full) + pool.asleep * pool.sleep_price;
 }
 

@@ -71,7 +71,8 @@ TEST(DecisionTotals, StuckReplicasArePaidFor) {
   for (const core::Duration at : {core::Duration{}, core::Duration{60min}}) {
     signals::Observation seen = seen_at(at, {{signals::Role::kAggregated, 1}});
     seen.pools[0].gpus_per_replica = 2;
-    seen.pools[0].stuck = 3;
+    seen.pools[0].stuck = 1;
+    seen.pools[0].stuck_ending = 2;
     totals.count(seen, with_shares({std::nullopt}));
   }
   EXPECT_EQ(totals.gpu_time(0), core::Duration{8h});

@@ -76,24 +76,18 @@ std::uint32_t truncated_tokens(const RequestInfo& info, const admission::TokenEs
   return std::max(info.untruncated_prompt_tokens, estimate.prompt_tokens + 1) - estimate.prompt_tokens;
 }
 
-// What the caller says of the request.
+// What the caller says of the request, whatever its class.
 void describe(ActiveRequest& request, const RequestInfo& info, const admission::TokenEstimate& estimate) {
-  request.estimate = estimate;
   request.context_needed = context_needed(info, estimate);
   request.entry.request_id = info.request_id;
   request.entry.key_name = info.key_name;
   request.entry.model = info.model;
-  request.entry.traffic_class = admission::to_string(info.traffic_class);
   request.tenant = info.tenant;
-  request.traffic_class = info.traffic_class;
   request.text_bytes = info.text_bytes;
   request.text_kind = info.text_kind;
   request.media_tokens = info.media_tokens;
   request.truncated_prompt_tokens = truncated_tokens(info, estimate);
   request.answers = info.answers;
-  request.max_tokens = info.max_tokens;
-  request.lowered = info.max_tokens_capped;
-  request.writes_max_tokens = info.writes_max_tokens || info.max_tokens_capped;
   request.affinity = info.affinity;
   request.stream = info.stream;
   request.splits = info.splits;
@@ -102,14 +96,22 @@ void describe(ActiveRequest& request, const RequestInfo& info, const admission::
   request.received_at = info.received_at;
   request.keys.assign(info.keys.begin(), info.keys.end());
   request.unshared_keys = info.unshared_keys;
-  request.moved_to_batch = info.moved_to_batch;
 }
 
-RequestInfo as_batch(const RequestInfo& received) {
-  RequestInfo moved = received;
-  moved.traffic_class = admission::Class::kBatch;
-  moved.moved_to_batch = true;
-  return moved;
+// What its class decides.
+void classify(ActiveRequest& request, const RequestInfo& info, const admission::TokenEstimate& estimate,
+              const DispatchOptions& options, const ReplicaSet& replicas, const RequestRouter& router,
+              const admission::AdmissionController& admission) {
+  request.entry.traffic_class = admission::to_string(info.traffic_class);
+  request.traffic_class = info.traffic_class;
+  request.moved_to_batch = info.moved_to_batch;
+  request.estimate = estimate;
+  request.max_tokens = info.max_tokens;
+  request.lowered = info.max_tokens_capped;
+  request.writes_max_tokens = info.writes_max_tokens || info.max_tokens_capped;
+  request.overload = admission.overload_action(info.tenant, info.traffic_class);
+  request.pool = info.pool ? *info.pool : router.own_pool(request);
+  reserve(request, info, options, replicas, admission.capacity(request.tenant, request.traffic_class));
 }
 
 admission::TenantLimits limits_of(const Tenant& tenant) {
@@ -176,7 +178,7 @@ ArrivalResult Dispatcher::arrive(const RequestInfo& received, GrantListener& lis
   const auto model = received.model_number ? received.model_number : replicas_.model_number(received.model);
   const Tenant& tenant = options_.tenants[received.tenant];
   const TokenCaps caps = model ? tighter(tenant.caps, replicas_.model(*model).caps) : tenant.caps;
-  const RequestInfo info = capped(received, caps);
+  RequestInfo info = capped(received, caps);
   auto estimate = admission_.estimator().estimate(estimator_request(info, tenant.name, caps));
   if (info.expected_output_tokens > 0) estimate.output_tokens = info.expected_output_tokens;
   const RequestCheck check{tenant, replicas_.context_tokens_of(model), models_complete_,
@@ -187,8 +189,11 @@ ArrivalResult Dispatcher::arrive(const RequestInfo& received, GrantListener& lis
   ActiveRequest& request = open(info, *model, listener, estimate);
   if (tenant.over_budget == OverBudget::kBatch && info.traffic_class == admission::Class::kInteractive &&
       is_over_limits(admission_.tenant(info.tenant, now), request)) {
-    requests_.remove(request);
-    return arrive(as_batch(received), listener, now);
+    info.traffic_class = admission::Class::kBatch;
+    info.moved_to_batch = true;
+    if (info.expected_output_tokens == 0)
+      estimate.output_tokens = admission_.estimator().expected_output(estimator_request(info, tenant.name, caps));
+    classify(request, info, estimate, options_, replicas_, router_, admission_);
   }
   result.pool = request.pool;
   result.moved_to_batch = request.moved_to_batch;
@@ -243,11 +248,10 @@ ActiveRequest& Dispatcher::open(const RequestInfo& info, std::uint32_t model, Gr
   request.listener = &listener;
   request.model = model;
   request.meters = feed_.meters_of(model, info.model);
-  request.overload = admission_.overload_action(info.tenant, info.traffic_class);
+  request.estimate = estimate;
   note_bounds(request, info, replicas_.context_tokens(model));
   if (const std::uint64_t salt = replicas_.key_salt(model); salt != 0) core::salt_keys(request.keys, salt);
-  request.pool = info.pool ? *info.pool : router_.own_pool(request);
-  reserve(request, info, options_, replicas_, admission_.capacity(request.tenant, request.traffic_class));
+  classify(request, info, estimate, options_, replicas_, router_, admission_);
   return request;
 }
 

@@ -181,5 +181,31 @@ TEST_F(OverloadPolicyTest, ARequestAboveABudgetThatBecomesABatchRequestWaitsForT
   EXPECT_EQ(closed.back().traffic_class, "batch");
 }
 
+TEST_F(OverloadPolicyTest, ARequestThatBecomesABatchRequestHasTheExpectedAnswerOfThatClass) {
+  open(OverloadAction::kQueue);
+  end(running.ticket);
+  const auto learn = [&](Class traffic_class, std::uint32_t output_tokens) {
+    for (int i = 0; i < 20; ++i) {
+      const ArrivalResult each = arrive(traffic_class, kFreeTenant);
+      ASSERT_TRUE(each.grant);
+      RequestOutcome ending;
+      ending.usage = TokenUsage{1000, output_tokens, 0};
+      dispatcher->ended(each.ticket, ending, kNow);
+    }
+  };
+  learn(Class::kBatch, 900);
+  learn(Class::kInteractive, 20);
+  const ArrivalResult batch = arrive(Class::kBatch, kFreeTenant);
+  end(batch.ticket);
+  options.tenants[kFreeTenant].budget = {60'000.0, 3'000.0};
+  options.tenants[kFreeTenant].over_budget = OverBudget::kBatch;
+  options.batch.queue_time = 1min;
+  dispatcher->reconfigure(options, kNow);
+  EXPECT_FALSE(arrive(Class::kInteractive, kFreeTenant).moved_to_batch);
+  const ArrivalResult moved = arrive(Class::kInteractive, kFreeTenant);
+  EXPECT_TRUE(moved.moved_to_batch);
+  EXPECT_GT(moved.expected_output_tokens, 400U);
+}
+
 }  // namespace
 }  // namespace penstock::dispatch

@@ -116,16 +116,16 @@ std::uint64_t count_of(std::string_view name, const Figures& figures) {
   return figures.of(name == "refused" ? Outcome::kRefused : Outcome::kCancelled);
 }
 
+// All requests that ended, also those that the client cancelled.
+std::uint64_t all_of(const Figures& figures) { return figures.ended() + figures.of(Outcome::kCancelled); }
+
 Verdict check_count(const Expectation& expectation, const Figures& figures) {
   const std::uint64_t count = count_of(expectation.name, figures);
-  const std::uint64_t all = figures.ended() + figures.of(Outcome::kCancelled);
   Verdict verdict{expectation.name, expectation.limit, report::format_count(count)};
   if (expectation.kind == Kind::kCount) {
     verdict.is_met = static_cast<double>(count) <= expectation.bound;
-  } else if (all == 0) {
-    verdict.measured = "nothing measured";
   } else {
-    const double share = static_cast<double>(count) / static_cast<double>(all);
+    const double share = static_cast<double>(count) / static_cast<double>(all_of(figures));
     verdict.measured = report::format_share(share);
     verdict.is_met = share <= expectation.bound;
   }
@@ -154,7 +154,9 @@ core::Result<std::vector<Expectation>> parse_expectations(std::string_view text)
 std::vector<Verdict> check_expectations(const std::vector<Expectation>& expectations, const Tally& tally) {
   std::vector<Verdict> verdicts;
   for (const Expectation& expectation : expectations) {
-    if (expectation.kind == Kind::kLatency) {
+    if (all_of(tally.all()) == 0) {
+      verdicts.push_back({expectation.name, expectation.limit, "no request was measured"});
+    } else if (expectation.kind == Kind::kLatency) {
       verdicts.push_back(check_latency(expectation, tally));
     } else if (expectation.kind == Kind::kRate) {
       const double measured = expectation.name == "rate" ? ok_per_s(tally) : tokens_per_s(tally);

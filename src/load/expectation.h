@@ -25,10 +25,10 @@ struct Expectation {
 
 struct Verdict {
   std::string name, limit;
-  std::string measured;  // For example "1.42 s"; "nothing measured" without a value.
+  std::string measured;  // For example "1.42 s"; otherwise why there is no value.
   bool is_met = false;
 };
-// A latency without samples fails its criterion: missing is not zero.
+// A latency without samples fails its criterion, and all criteria fail if no request ended: missing is not zero.
 [[nodiscard]] std::vector<Verdict> check_expectations(const std::vector<Expectation>& expectations, const Tally& tally);
 
 // Relative to the time of the last response's end; 0 before any.

@@ -45,8 +45,18 @@ TEST(Expectations, AreMetUpToTheirLimit) {
 
 TEST(Expectations, OnAnUnmeasuredLatencyAreMissed) {
   const Tally nothing{{"default"}};
-  EXPECT_EQ(verdict_on("ttft_p95=1h,itl_p95=1h,errors=0,rate=1,errors=5%", nothing), "--+--");
-  EXPECT_EQ(check_expectations(*parse_expectations("ttft_p95=1h"), nothing).front().measured, "nothing measured");
+  EXPECT_EQ(verdict_on("ttft_p95=1h,itl_p95=1h,rate=1,errors=5%", nothing), "----");
+  Tally failed{{"default"}};
+  RequestRecord record;
+  record.outcome = Outcome::kFailed;
+  failed.record_end(record, {}, {});
+  EXPECT_EQ(check_expectations(*parse_expectations("ttft_p95=1h"), failed).front().measured, "nothing measured");
+}
+
+TEST(Expectations, WithoutARequestAreMissed) {
+  const Tally nothing{{"default"}};
+  EXPECT_EQ(verdict_on("errors=0,failed=0,refused=100,cancelled=100%,rate=0,tokens=0", nothing), "------");
+  EXPECT_EQ(check_expectations(*parse_expectations("errors=0"), nothing).front().measured, "no request was measured");
 }
 
 TEST(Expectations, WithErrorsAreRefused) {

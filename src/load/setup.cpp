@@ -274,8 +274,12 @@ core::Result<void> use_trace(const options::Arguments& given, load::RequestMix m
   });
   const Duration length = core::from_seconds(core::to_seconds(setup.workload->span()) / options.speed);
   setup.planned = std::min(length, options.duration);
+  if (setup.planned == length && (options.requests_max == 0 || options.requests_max >= requests.size()))
+    setup.warnings = configuration::gap_warnings(*setup.workload, "--duration", options.speed);
   setup.traffic = fmt::format("trace {}, {} times as fast, {} requests", from.trace.names.front(),
                               format_number(options.speed), requests.size());
+  if (const std::uint64_t skipped = setup.workload->skipped_rows; skipped > 0)
+    setup.traffic += fmt::format(", {} invalid {} skipped", skipped, skipped == 1 ? "row" : "rows");
   setup.source = load::trace_source(*setup.workload, std::move(mix), std::move(options));
   return {};
 }
@@ -316,7 +320,7 @@ core::Result<void> check_ways(const options::Arguments& parsed) {
     return tl::make_unexpected(
         wrong({}, "there is no traffic to make",
               "give --rate, --trace, --profile or --concurrency; `penstock load --help` has examples"));
-  constexpr std::array<std::pair<const char*, std::string_view>, 20> kBelongs = {
+  constexpr std::array<std::pair<const char*, std::string_view>, 23> kBelongs = {
       {{"--speed", "--trace"},
        {"--rate-scale", "--trace"},
        {"--rate-scale-spread", "--trace"},
@@ -324,6 +328,9 @@ core::Result<void> check_ways(const options::Arguments& parsed) {
        {"--columns", "--trace"},
        {"--trace-model", "--trace"},
        {"--time-format", "--trace"},
+       {"--skip-bad-rows", "--trace"},
+       {"--session-rate", "--trace"},
+       {"--think-time-max", "--trace"},
        {"--period", "--profile"},
        {"--peak", "--profile"},
        {"--trough", "--profile"},

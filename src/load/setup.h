@@ -53,6 +53,7 @@ struct LoadSetup {
   std::shared_ptr<workload::Workload> workload;  // Read by the source; null without a trace.
   std::string traffic;                           // Description for reports.
   core::Duration planned{};                      // Planned duration; zero if it is unknown.
+  std::vector<std::string> warnings;             // About the times of the trace.
 };
 
 // Reads the trace. Errors name the flag.

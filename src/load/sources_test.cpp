@@ -1,7 +1,9 @@
 #include "load/sources.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <map>
 #include <set>
 
@@ -142,6 +144,41 @@ TEST(LoadSetup, RefusesFlagsThatChangeNothing) {
   EXPECT_EQ(refusal({{"--concurrency", "1"}, {"--api-key", "k"}, {"--tenant", "a=k2"}}),
             "--api-key: does not go together with --tenant");
   EXPECT_EQ(refusal({{"--concurrency", "1"}, {"--tenant", "a=k2"}}), "");
+}
+
+TEST(LoadSetup, ATraceMayHaveBadRowsAndIsWarnedOfWhereItLastsForDays) {
+  const std::string path = ::testing::TempDir() + "penstock-load-trace.csv";
+  std::ofstream{path} << "arrival_s,input_tokens,output_tokens\n0,10,1\n1,0,1\n2,10,1\n864002,10,1\n";
+  LoadOptions made;
+  made.trace.names = {path};
+  std::vector<options::FlagValue> flags{{"--trace", path}};
+  const auto setup = [&] { return make_load_setup(made, "http://127.0.0.1:1", {false, {}, flags}); };
+  EXPECT_FALSE(setup());
+  made.trace.read.skip_bad_rows = true;
+  const auto read = setup();
+  ASSERT_TRUE(read) << read.error().message();
+  EXPECT_TRUE(read->traffic.ends_with("3 requests, 1 invalid row skipped")) << read->traffic;
+  ASSERT_EQ(read->warnings.size(), 1U);
+  EXPECT_EQ(read->warnings[0], path +
+                                   ":5: no request arrives for 10.0 days, and the run takes as long; correct the "
+                                   "time of the row if it is wrong, or end before it with --duration 3s");
+  made.speed = 100.0;
+  EXPECT_TRUE(setup()->warnings.empty());
+  made.speed = 1.0;
+  made.requests_max = 2;
+  EXPECT_TRUE(setup()->warnings.empty());
+  made.requests_max = 0;
+  made.duration = 3s;
+  flags.push_back({"--duration", "3s"});
+  EXPECT_TRUE(setup()->warnings.empty());
+}
+
+TEST(LoadSetup, FlagsOfATraceNeedATrace) {
+  for (const char* flag : {"--skip-bad-rows", "--session-rate", "--think-time-max"}) {
+    const auto made = make_load_setup({}, "http://127.0.0.1:1", {false, {}, {{"--rate", "1"}, {flag, "1"}}});
+    ASSERT_FALSE(made);
+    EXPECT_EQ(made.error().message(), fmt::format("{}: has no effect with --rate", flag));
+  }
 }
 
 TEST(MixedSource, GivesRisingTimesAndAsManyAsWanted) {

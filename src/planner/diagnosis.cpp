@@ -9,6 +9,7 @@
 #include "core/enum_names.h"
 #include "decision/decision_text.h"
 #include "planner/diagnosis_rules.h"
+#include "planner/objective_latency.h"
 
 namespace penstock::planner {
 
@@ -145,9 +146,13 @@ Diagnosis Diagnoser::observe(const signals::Observation& observation) {
   histories_.resize(observation.pools.size());
   Diagnosis diagnosis;
   std::vector<PoolView> views;
+  const bool has_own = signals::served_by(observation.pools).size() > 1;
   for (std::uint32_t i = 0; i < observation.pools.size(); ++i) {
     histories_[i].add(observation.now, observation.pools[i], options_.sample_age);
     views.push_back({observation.now, i, observation.pools[i], histories_[i], slo_, options_});
+    if (slo_.segments.empty()) continue;
+    const auto own = has_own ? std::optional{static_cast<std::uint8_t>(i)} : std::nullopt;
+    views.back().by_objective = objective_latencies(observation, slo_, own);
   }
   const auto decode =
       std::find_if(views.begin(), views.end(), [](const auto& of) { return of.pool.role == signals::Role::kDecode; });

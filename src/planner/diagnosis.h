@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/state_archive.h"
@@ -74,20 +75,21 @@ struct Diagnosis {
 [[nodiscard]] std::string sentence(const Diagnosis& diagnosis);
 
 // One instance per deployment; receives every observation in order of time. Remembers one minute of each pool and a
-// long-term share of cache hits. A cause is named only if the observation proves it: without PoolObservation::detail, a
-// late first token has the cause kUnknown, and so has any problem inside an engine whose telemetry is missing, late or
-// contradictory. Deterministic; not thread-safe.
+// long-term share of cache hits. Where segments have objectives of their own, requests are compared with their own
+// objective, and the worst one is named in place of a segment of the traffic. A cause is named only if the observation
+// proves it: without PoolObservation::detail, a late first token has the cause kUnknown, and so has any problem inside
+// an engine whose telemetry is missing, late or contradictory. Deterministic; not thread-safe.
 class Diagnoser {
  public:
-  explicit Diagnoser(const signals::SloTarget& slo, const DiagnosisOptions& options = {})
-      : slo_(slo), options_(options) {}
+  explicit Diagnoser(signals::SloPolicy slo, const DiagnosisOptions& options = {})
+      : slo_(std::move(slo)), options_(options) {}
 
   [[nodiscard]] Diagnosis observe(const signals::Observation& observation);
 
   void archive(core::StateArchive& state) { state("diagnoser", histories_); }
 
  private:
-  signals::SloTarget slo_;
+  signals::SloPolicy slo_;
   DiagnosisOptions options_;
   std::vector<PoolHistory> histories_;  // Indexed by pool.
 };

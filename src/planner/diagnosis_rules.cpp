@@ -46,16 +46,39 @@ struct Affected {
   bool bad = false;
   std::string segment = "all";
   const LatencyWindow* window = nullptr;  // Window of the segment, or of all requests.
+  double limit_ms = 0.0;                  // Of its latency.
 };
 
 using Latency = LatencyWindow SegmentWindow::*;
+using TargetLimit = core::Duration signals::SloTarget::*;
+
+// The objective that is missed most. Without a miss: the longest limit of the requests of the last minute.
+Affected affected_objective(const PoolView& view, const LatencyWindow& all, LatencyWindow ObjectiveLatency::*latency,
+                            TargetLimit limit) {
+  Affected found{false, "all", &all};
+  double worst = 1.0;
+  for (std::size_t i = 0; i < view.by_objective.size(); ++i) {
+    const ObjectiveLatency& each = view.by_objective[i];
+    const LatencyWindow& window = each.*latency;
+    const double limit_ms = core::to_milliseconds(view.slo.target_at(i).*limit);
+    if (!found.bad && (each.waits || window.count > 0)) found.limit_ms = std::max(found.limit_ms, limit_ms);
+    if (window.count < view.options.samples_min || !(window.p95_ms > worst * limit_ms)) continue;
+    worst = window.p95_ms / limit_ms;
+    const std::string name = i == 0 ? std::string{signals::kGeneralTarget} : view.slo.segments[i - 1].name;
+    found = {true, "SLO segment " + name, &window, limit_ms};
+  }
+  if (found.limit_ms == 0.0)  // The requests are unknown.
+    for (std::size_t i = 0; i < view.by_objective.size(); ++i)
+      found.limit_ms = std::max(found.limit_ms, core::to_milliseconds(view.slo.target_at(i).*limit));
+  return found;
+}
 
 // The segment is named by the dimension that separates bad from good latency best: the one with the largest ratio
 // between its worst p95 and the worst p95 within the limit. If the overall latency is good, a tenth of a segment must
 // be late before it counts: there are two dozen segments, and one of their p95 values is often late by chance.
-Affected affected(const PoolView& view, const LatencyWindow& all, Latency latency, double limit_ms) {
+Affected affected_segment(const PoolView& view, const LatencyWindow& all, Latency latency, double limit_ms) {
   const bool all_bad = all.count >= view.options.samples_min && all.p95_ms > limit_ms;
-  Affected found{all_bad, "all", &all};
+  Affected found{all_bad, "all", &all, limit_ms};
   if (!view.pool.detail) return found;
   const auto& segments = view.pool.detail->segments;
   double best_contrast = 0.0;
@@ -77,11 +100,25 @@ Affected affected(const PoolView& view, const LatencyWindow& all, Latency latenc
                                              : 1.0;  // Bad, with too few other requests for a comparison.
     if (contrast > best_contrast) {
       best_contrast = contrast;
-      found = {true, worst->dimension + " " + worst->label, &((*worst).*latency)};
+      found = {true, worst->dimension + " " + worst->label, &((*worst).*latency), limit_ms};
     }
     from = to;
   }
   return found;
+}
+
+Affected affected_by_ttft(const PoolView& view) {
+  const LatencyWindow& all = view.pool.last_minute.ttft;
+  if (!view.by_objective.empty())
+    return affected_objective(view, all, &ObjectiveLatency::ttft, &signals::SloTarget::ttft);
+  return affected_segment(view, all, &SegmentWindow::ttft, core::to_milliseconds(view.slo.target.ttft));
+}
+
+Affected affected_by_itl(const PoolView& view) {
+  const LatencyWindow& all = view.pool.last_minute.itl;
+  if (!view.by_objective.empty())
+    return affected_objective(view, all, &ObjectiveLatency::itl, &signals::SloTarget::itl);
+  return affected_segment(view, all, &SegmentWindow::itl, core::to_milliseconds(view.slo.target.itl));
 }
 
 // ---- why ------------------------------------------------------------------------------------------------------------
@@ -97,7 +134,8 @@ Finding unknown(const PoolView& view, Symptom symptom, const char* because) {
 }
 
 // A finding with the bad latency, without its cause.
-Finding begin(const PoolView& view, Symptom symptom, const Affected& whom, double limit_ms) {
+Finding begin(const PoolView& view, Symptom symptom, const Affected& whom) {
+  const double limit_ms = whom.limit_ms;
   Finding finding = unknown(view, symptom, "");
   finding.segment = whom.segment;
   const bool ttft = symptom == Symptom::kTtft;
@@ -324,8 +362,8 @@ void explain_ttft(Finding& finding, const PoolView& view) {
 std::optional<Finding> judge_ttft(const PoolView& view) {
   const LatencyWindow& window = view.pool.last_minute.ttft;
   if (!believable(window)) return unknown(view, Symptom::kUnknown, "the TTFT values are not numbers");
-  const double limit_ms = core::to_milliseconds(view.slo.ttft);
-  const Affected whom = affected(view, window, &SegmentWindow::ttft, limit_ms);
+  const Affected whom = affected_by_ttft(view);
+  const double limit_ms = whom.limit_ms;
   const Waiting longest = waiting(view);
   const double shed = shed_share(view.pool);
   const bool stuck = std::max(longest.unrouted_ms, longest.queued_ms) > limit_ms;
@@ -336,7 +374,7 @@ std::optional<Finding> judge_ttft(const PoolView& view) {
     return std::nullopt;
   }
 
-  Finding finding = begin(view, Symptom::kTtft, whom, limit_ms);
+  Finding finding = begin(view, Symptom::kTtft, whom);
   if (shed >= view.options.shed_share) {
     finding.phase = Phase::kReplicaWait;
     finding.evidence.push_back({"shed", shed, "share"});
@@ -397,13 +435,12 @@ std::optional<Finding> judge_itl(const PoolView& view) {
   };
   const LatencyWindow& window = view.pool.last_minute.itl;
   if (!believable(window)) return unknown(view, Symptom::kUnknown, "the ITL values are not numbers");
-  const double limit_ms = core::to_milliseconds(view.slo.itl);
-  const Affected whom = affected(view, window, &SegmentWindow::itl, limit_ms);
+  const Affected whom = affected_by_itl(view);
   const bool decode = view.pool.role == Role::kDecode;
   const bool stuck = decode && view.pool.unrouted_requests > 0;
   if (!whom.bad && !stuck) return judge_clients(view);
 
-  Finding finding = begin(view, Symptom::kItl, whom, limit_ms);
+  Finding finding = begin(view, Symptom::kItl, whom);
   finding.phase = Phase::kDecode;
   if (stuck) {
     finding.phase = Phase::kReplicaWait;

@@ -3,9 +3,11 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "core/time.h"
 #include "planner/diagnosis.h"
+#include "planner/objective_latency.h"
 
 namespace penstock::planner {
 
@@ -15,9 +17,10 @@ struct PoolView {
   std::uint32_t index;
   const signals::PoolObservation& pool;
   const PoolHistory& history;
-  const signals::SloTarget& slo;
+  const signals::SloPolicy& slo;
   const DiagnosisOptions& options;
   const PoolView* decode = nullptr;  // Of a prefill pool: the pool that continues its requests, if there is one.
+  std::vector<ObjectiveLatency> by_objective{};  // Empty: all requests have the general objective.
 };
 
 // Returns nothing if the latency is within its limit for all segments, or if there is no data.

@@ -86,6 +86,12 @@ inline PoolObservation grown(PoolObservation pool, std::uint64_t prompts, std::u
   return pool;
 }
 
+inline signals::SloPolicy general_slo() {
+  signals::SloPolicy slo;
+  slo.target = {core::from_milliseconds(kTtftLimitMs), core::from_milliseconds(kItlLimitMs), {}};
+  return slo;
+}
+
 class Watched {
  public:
   Diagnosis at(double seconds, std::vector<PoolObservation> pools, double age_s = 0.0) {
@@ -99,7 +105,7 @@ class Watched {
   }
 
  private:
-  Diagnoser diagnoser_{{core::from_milliseconds(kTtftLimitMs), core::from_milliseconds(kItlLimitMs)}};
+  Diagnoser diagnoser_{general_slo()};
 };
 
 }  // namespace penstock::planner::diagnosis_testing

@@ -129,7 +129,7 @@ struct PoolObservation : Pool {
   std::uint32_t starting_to_sleep = 0;  // They start up, sleep then, and are not counted above.
   std::uint32_t switching = 0;  // Replicas of the other role that drain in order to serve here; that pool counts them.
   // They have a node but cannot start, or do not end. They are paid for, but neither counted above nor listed.
-  std::uint32_t stuck = 0;
+  std::uint32_t stuck = 0, stuck_ending = 0;
   std::vector<ReplicaObservation> replicas;  // Replicas in all these states, oldest first.
   std::uint32_t unrouted_requests = 0;       // Requests that wait because no replica is ready.
   std::uint64_t arrivals_total = 0;          // Counters since the start of the run.
@@ -141,6 +141,10 @@ struct PoolObservation : Pool {
   std::uint64_t shrinks_failed_total = 0;  // Refused actions that only shrink the pool; not counted above.
   TrafficWindow last_minute;
   std::optional<PoolDetail> detail;  // Empty unless Policy::wants_segments(), or where it is not measured.
+
+  // Replicas awake that hold GPUs: those that stay, and those that leave.
+  [[nodiscard]] std::uint32_t staying() const { return starting + ready + stuck; }
+  [[nodiscard]] std::uint32_t leaving() const { return draining + stuck_ending; }
 };
 
 // How a request ended that did not complete.

@@ -31,7 +31,7 @@ void SegmentMeter::first_token(core::Instant at, const RequestTraits& request, c
                                                     times.transfer};
   core::Duration ttft{};
   for (const core::Duration part : parts) ttft += part;
-  const bool slow = ttft > ttft_limit_;
+  const bool slow = ttft > times.limit.value_or(ttft_limit_);
   slice.slow += slow ? 1 : 0;
   for (std::size_t i = 0; i < kParts; ++i) {
     const double part_ms = core::to_milliseconds(std::max(parts[i], core::Duration{}));

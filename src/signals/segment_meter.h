@@ -33,6 +33,8 @@ struct FirstTokenTimes {
   core::Duration queue{};         // In an engine until it was first scheduled.
   core::Duration prefill{};       // Until its first token was computed.
   core::Duration transfer{};      // Of its KV to a decode replica, including the wait for the link.
+  // Beyond which the sum counts as slow; empty: that of the meter.
+  std::optional<core::Duration> limit{};
 };
 
 // How long a completed request took; empty where it was not measured. Of an answer that is not streamed only the time

@@ -47,6 +47,18 @@ TEST(SegmentMeter, GroupsRequestsIntoSegments) {
   EXPECT_NEAR(find(detail, "tenant", "globex")->ttft.p50_ms, 5000.0, 50.0);
 }
 
+TEST(SegmentMeter, ARequestWithALimitOfItsOwnIsSlowByThatLimit) {
+  SegmentMeter meter{std::chrono::seconds{2}};
+  FirstTokenTimes patient = after(4.0, 1.0), strict = after(0.5, 0.5);
+  patient.limit = std::chrono::seconds{60};
+  strict.limit = std::chrono::milliseconds{500};
+  meter.first_token(at_s(10), {}, patient);
+  meter.first_token(at_s(10), {}, strict);
+  const FirstTokenWindow window = meter.read(at_s(12), kTenants).first_tokens;
+  EXPECT_EQ(window.slow, 1U);
+  EXPECT_NEAR(window.queue.slow_mean_ms, 500.0, 1e-6);
+}
+
 TEST(SegmentMeter, PartsOfTheSlowOnesSumToTheirMean) {
   SegmentMeter meter{std::chrono::seconds{2}};
   for (int i = 0; i < 90; ++i) meter.first_token(at_s(10), {}, after(0.1, 0.2));

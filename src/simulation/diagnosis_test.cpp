@@ -21,12 +21,18 @@ using testing::disaggregated;
 using testing::options;
 using testing::pool;
 
+signals::SloPolicy policy_of(const signals::SloTarget& target) {
+  signals::SloPolicy slo;
+  slo.target = target;
+  return slo;
+}
+
 // Looks at every observation, every 5 s, and scales as it is told.
 class Doctor final : public decision::Policy {
  public:
   using Script = std::function<std::uint32_t(const signals::Observation&, std::size_t pool)>;
   explicit Doctor(const signals::SloTarget& slo, Script script = {}, planner::Diagnoser* diagnoser = nullptr)
-      : own_(slo), diagnoser_(diagnoser == nullptr ? &own_ : diagnoser), script_(std::move(script)) {}
+      : own_(policy_of(slo)), diagnoser_(diagnoser == nullptr ? &own_ : diagnoser), script_(std::move(script)) {}
 
   [[nodiscard]] std::string_view name() const override { return "doctor"; }
   [[nodiscard]] core::Duration interval() const override { return std::chrono::seconds{5}; }
@@ -250,7 +256,7 @@ TEST(DiagnosisInTheWorld, ARouterThatForgetsThePrefixesIsRoutingCache) {
       engine::testing::LinearNanoseconds::Terms{10'000'000, 100'000, 0, 0, 0});
   run_options.slo.ttft = std::chrono::milliseconds{200};
   run_options.slo.itl = std::chrono::seconds{1};
-  planner::Diagnoser diagnoser{run_options.slo};
+  planner::Diagnoser diagnoser{policy_of(run_options.slo)};
   const workload::Workload work = families(200, 12);
 
   run_options.router = routing::Strategy::kKv;

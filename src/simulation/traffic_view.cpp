@@ -25,6 +25,8 @@ TrafficView::TrafficView(const workload::Workload& workload, const RunOptions& o
   if (segments) {
     for (Pool& pool : fleet.pools()) pool.meter = signals::RequestMeter{options.slo.ttft};
     passages_.resize(workload.requests.size());
+    ttft_limits_.push_back(options.slo.ttft);
+    for (const signals::SegmentSlo& segment : options.slo_segments) ttft_limits_.push_back(segment.target.ttft);
   }
 }
 
@@ -157,6 +159,7 @@ signals::FirstTokenTimes TrafficView::times_of(std::uint32_t request) const {
   times.queue = passage.admitted - passage.submitted;
   times.prefill = passage.prefilled - passage.admitted;
   times.transfer = timeline_.now - passage.prefilled;
+  times.limit = ttft_limits_.at(recorder_.target(request));
   return times;
 }
 

@@ -83,7 +83,8 @@ class TrafficView {
   std::vector<std::uint32_t> recent_numbers_;  // By request, from 1; 0: none. Empty without memory.
   std::vector<std::uint32_t> expected_;        // Output tokens that the dispatcher expects, likewise; 0: unknown.
   std::size_t recent_from_ = 0;
-  std::vector<Passage> passages_;  // By request; empty without segments.
+  std::vector<Passage> passages_;            // By request; empty without segments.
+  std::vector<core::Duration> ttft_limits_;  // By the target of a request.
 };
 
 }  // namespace penstock::simulation

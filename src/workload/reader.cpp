@@ -291,7 +291,9 @@ class SessionTraceRows final : public RowSource {
   std::vector<std::string> waits_;
 };
 
-core::Result<void> read_rows(RowSource& rows, TraceBuilder& builder, const ReadOptions& options, ReadReport& report) {
+// `gap`: the longest one, where rows are in order.
+core::Result<void> read_rows(RowSource& rows, TraceBuilder& builder, const ReadOptions& options, ReadReport& report,
+                             LongGap& gap) {
   TraceRow row;
   while (true) {
     const auto more = rows.next(row);
@@ -302,6 +304,9 @@ core::Result<void> read_rows(RowSource& rows, TraceBuilder& builder, const ReadO
                              ? builder.add(row)
                              : tl::expected<bool, RowFault>{tl::make_unexpected(RowFault{row.fault, {}, false})};
     if (goes_on && !*goes_on) return {};
+    if (goes_on && builder.gap() > gap.length)
+      if (const core::Duration at = builder.last_arrival() - builder.gap() - options.from; at >= core::Duration{})
+        gap = {rows.place(), at, builder.gap()};
     if (goes_on) continue;
     const RowFault& fault = goes_on.error();
     if (fault.fatal || (row.is_request && !options.skip_bad_rows))
@@ -310,9 +315,19 @@ core::Result<void> read_rows(RowSource& rows, TraceBuilder& builder, const ReadO
   }
 }
 
+// The rows of a trace without an order have no line here.
+LongGap longest_gap(const std::string& name, const std::vector<Request>& requests) {
+  LongGap longest{name, {}, {}};
+  for (std::size_t i = 1; i < requests.size(); ++i)
+    if (const core::Duration gap = requests[i].arrival - requests[i - 1].arrival; gap > longest.length)
+      longest = {name, requests[i - 1].arrival.time_since_epoch(), gap};
+  return longest;
+}
+
 core::Result<Workload> build(const std::string& name, RowSource& rows, const ReadOptions& options, ReadReport& report) {
   TraceBuilder builder{options, rows};
-  auto good = read_rows(rows, builder, options, report);
+  LongGap gap;
+  auto good = read_rows(rows, builder, options, report, gap);
   report.format = rows.format();
   if (good) good = builder.check_models(name);
   if (!good) return tl::make_unexpected(good.error());
@@ -329,6 +344,8 @@ core::Result<Workload> build(const std::string& name, RowSource& rows, const Rea
   }
   workload.name = trace_name(name);
   workload.skipped_rows = report.skipped_rows;
+  if (!rows.is_sorted()) gap = longest_gap(name, workload.requests);
+  if (gap.length > kLongGap) workload.long_gaps.push_back(std::move(gap));
   return workload;
 }
 

@@ -50,6 +50,20 @@ TEST(Reader, ArrivalsCountFromTheFirstRequest) {
   EXPECT_EQ(workload.span(), 9s);
 }
 
+TEST(Reader, ATimeWithoutRequestsOfMoreThanADayIsNamedWithItsRow) {
+  const auto workload = read_text(table("10,1,1\n100,1,1\n86600,1,1\n31536000,1,1\n31536001,1,1\n")).value();
+  ASSERT_EQ(workload.long_gaps.size(), 1U);
+  EXPECT_EQ(workload.long_gaps[0].before, "t.csv:5");
+  EXPECT_EQ(workload.long_gaps[0].at, 86'590s);
+  EXPECT_EQ(workload.long_gaps[0].length, core::Duration{31'449'400s});
+  EXPECT_TRUE(read_text(table("0,1,1\n86400,1,1\n")).value().long_gaps.empty());
+  ReadOptions window;
+  window.to = 86'700s;
+  EXPECT_EQ(read_text(table("10,1,1\n100,1,1\n86600,1,1\n31536000,1,1\n"), window).value().long_gaps.size(), 1U);
+  window.from = 200s;
+  EXPECT_TRUE(read_text(table("10,1,1\n100,1,1\n86600,1,1\n31536000,1,1\n"), window).value().long_gaps.empty());
+}
+
 TEST(Reader, LineEndsByteOrderMarkAndBlankLinesDoNotMatter) {
   const auto workload = read_text(
                             "\xef\xbb\xbf"

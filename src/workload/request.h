@@ -38,6 +38,13 @@ struct Wait {
   core::Duration after{};                   // From the end of `previous`, however it ended.
 };
 
+// A time of a trace without requests that is so long that a wrong timestamp is likely.
+struct LongGap {
+  std::string before;             // The row that ends it, as "file:line"; the file where rows have no order.
+  core::Duration at{}, length{};  // Arrival of the request before it, and the time until the next one.
+};
+inline constexpr core::Duration kLongGap = std::chrono::hours{24};
+
 // Requests in order of arrival, with the identities of their KV blocks.
 //
 // A block id identifies a whole prefix: two requests with the same id at the same position share every token up to and
@@ -54,6 +61,7 @@ struct Workload {
   std::vector<Wait> waits;
   std::vector<std::string> tenants = {"default"};
   std::uint64_t skipped_rows = 0;  // Invalid rows that were skipped at the user's request.
+  std::vector<LongGap> long_gaps;  // The longest one of each trace, if it is longer than kLongGap.
 
   [[nodiscard]] std::span<const std::uint32_t> blocks_of(const Request& request) const {
     return std::span{block_ids}.subspan(request.first_block, request.block_count);

@@ -120,6 +120,7 @@ core::Result<Workload> scale_rate(const Workload& workload, const RateScale& sca
   out.block_tokens = workload.block_tokens;
   out.tenants = workload.tenants;
   out.skipped_rows = workload.skipped_rows;
+  out.long_gaps = workload.long_gaps;
   out.requests.reserve(all * workload.requests.size());
   out.block_ids.reserve(all * workload.block_ids.size());
   const core::RandomStream random = core::RandomStream{seed}.fork("scale_rate");

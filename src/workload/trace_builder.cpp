@@ -76,6 +76,7 @@ tl::expected<bool, RowFault> TraceBuilder::add(const TraceRow& row) {
   if (!row.has_time)
     for (const Wait& wait : *waits)
       time = std::max(time, workload_.requests[wait.previous].arrival.time_since_epoch() + wait.after);
+  gap_ = is_sorted_ && first_time_ ? time - last_time_ : core::Duration{};
   first_time_ = std::min(first_time_.value_or(time), time);
   last_time_ = is_sorted_ ? time : std::max(last_time_, time);
   last_time_text_ = row.time_text;

@@ -36,6 +36,8 @@ class TraceBuilder {
   // Returns an error unless all requests are of one model, or of the one that was chosen.
   [[nodiscard]] core::Result<void> check_models(const std::string& name) const;
   [[nodiscard]] bool has_valid_row() const { return first_time_.has_value(); }
+  // From the row before to the last one that was added, where rows are in order.
+  [[nodiscard]] core::Duration gap() const { return gap_; }
   [[nodiscard]] core::Duration last_arrival() const { return last_time_ - first_time_.value_or(last_time_); }
   [[nodiscard]] Workload finish() &&;
 
@@ -67,7 +69,7 @@ class TraceBuilder {
   std::unordered_map<std::string, std::vector<std::uint32_t>> prefix_groups_;  // Blocks of each group so far.
   BlockNumbers blocks_;
   std::optional<core::Duration> first_time_;
-  core::Duration last_time_{};
+  core::Duration last_time_{}, gap_{};
   std::string last_time_text_;
 };
 

@@ -18,6 +18,7 @@ Workload frame_of(const Workload& workload) {
   frame.block_tokens = workload.block_tokens;
   frame.tenants = workload.tenants;
   frame.skipped_rows = workload.skipped_rows;
+  frame.long_gaps = workload.long_gaps;
   return frame;
 }
 
@@ -102,6 +103,7 @@ core::Result<Workload> joint_frame(const std::vector<Workload>& workloads) {
   for (const auto& workload : workloads) {
     frame.name += (frame.name.empty() ? "" : "+") + workload.name;
     frame.skipped_rows += workload.skipped_rows;
+    frame.long_gaps.insert(frame.long_gaps.end(), workload.long_gaps.begin(), workload.long_gaps.end());
     requests += workload.requests.size();
     blocks += workload.block_ids.size();
     bound += compact_ids(workload).bound;

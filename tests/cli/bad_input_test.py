@@ -86,6 +86,15 @@ class BadTraces(CliTest):
         self.assertIn("skipped: 1 invalid row", done.stdout)
         self.assertEqual(self.read_json("out.json")["results"][0]["requests"], 2)
 
+    def test_a_time_that_is_days_too_late_is_a_warning(self):
+        self.write("late.csv", "arrival_s,input_tokens,output_tokens\n0,10,5\n1,10,5\n172801,10,5\n")
+        says = "penstock: warning: late.csv:4: no request arrives for 2.0 days, and the run takes as long; correct the time of the row if it is wrong, " \
+               "or end before it with --to 2s\n"
+        for words in (("workload", "late.csv"), ("replay", "late.csv", "--policy", "static")):
+            self.assertEqual(self.run_program(*words).stderr, says)
+        for words in (("replay", "late.csv", "--policy", "static", "--to", "2s"), ("replay", "late.csv", "--policy", "static", "--quiet")):
+            self.assertEqual(self.run_program(*words).stderr, "")
+
     def test_words_of_synthetic_traffic(self):
         self.assert_refused("replay", "synthetic:rate=5,colour=red", *OUTPUTS, says="colour")
 
@@ -129,6 +138,13 @@ class BadFlags(CliTest):
                             (["--router=kvv"], "--router: must be live, kv")):
             with self.subTest(flags):
                 self.assert_refused("replay", self.trace, *flags, says=says)
+
+    def test_a_live_planner_names_the_policies_that_it_has(self):
+        self.write("p.yaml", "pools: [{name: chat}]\n")
+        stderr = self.assert_refused("plan", "--config", "p.yaml", "--policy", "hpa-rat", says="--policy: unknown policy 'hpa-rat'; name one of penstock, static, hpa-rate, ")
+        for name in ("clairvoyant", "schedule", " all"):
+            self.assertNotIn(name, stderr)
+        self.assert_refused("plan", "--config", "p.yaml", "--policy", "all", says="--policy: 'all' is for `penstock replay` only")
 
     def test_no_trace_at_all(self):
         self.assert_refused("replay", "--policy", "static", says="there is no trace to read; name a file")

@@ -96,6 +96,11 @@ class Manifests(CliTest):
         self.assert_refused("manifests", "gateway", "g.yaml", "--ledger-claims", says="--ledger-claims: needs gateway.ledger")
         self.assert_refused("manifests", "planner", "g.yaml", "--ledger-claims", says="--ledger-claims: is not a flag of")
 
+    def test_a_planner_finds_gateways_at_the_admin_port_of_the_file(self):
+        self.assertIn("penstock-gateway-admin.llm.svc:9090", self.manifests("planner", "gateway: {admin_listen: :9090}\n", "--namespace", "llm"))
+        self.write("p.yaml", "gateway: {admin_listen: :0}\n")
+        self.assert_refused("manifests", "planner", "p.yaml", says="gateway.admin_listen: needs a port")
+
     def test_a_planner_of_named_gateways(self):
         text = self.manifests("planner", PLANNER, "--gateway", "a.llm.svc:8081,b.llm.svc:8081")
         self.assertIn('- "a.llm.svc:8081,b.llm.svc:8081"\n', text)

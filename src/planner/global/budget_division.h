@@ -23,8 +23,8 @@ struct PoolClaim {
   std::uint32_t min_replicas = 0, max_replicas = 0;
   std::uint32_t proposed = 0;  // Limited to min and max.
   std::uint32_t target = 0;    // The last requested number.
-  std::uint32_t running = 0;   // Starting and ready.
-  std::uint32_t draining = 0;
+  std::uint32_t running = 0;   // Starting, ready, or stuck in their start.
+  std::uint32_t draining = 0;  // Also those that do not end.
 
   [[nodiscard]] std::uint32_t wanted() const {
     return std::clamp(proposed, min_replicas, std::max(min_replicas, max_replicas));

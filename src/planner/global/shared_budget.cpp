@@ -71,8 +71,8 @@ decision::Decision SharedBudget::limit(std::size_t deployment, const signals::Ob
     pool.min_replicas = seen.min_replicas;
     pool.max_replicas = seen.max_replicas;
     pool.target = seen.target_replicas;
-    pool.running = seen.starting + seen.ready;
-    pool.draining = seen.draining;
+    pool.running = seen.staying();
+    pool.draining = seen.leaving();
     pool.proposed = decision.pools[p].target;
   }
   read_counts(deployment);

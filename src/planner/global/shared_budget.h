@@ -18,8 +18,8 @@ namespace penstock::planner::global {
 // Replicas of one pool now.
 struct PoolCounts {
   std::uint32_t target = 0;
-  std::uint32_t running = 0;  // Starting and ready.
-  std::uint32_t draining = 0;
+  std::uint32_t running = 0;   // Starting, ready, or stuck in their start.
+  std::uint32_t draining = 0;  // Also those that do not end.
 
   bool operator==(const PoolCounts&) const = default;
 };

@@ -66,6 +66,7 @@ class SharedBudgetTest : public ::testing::Test {
     pool.target_replicas = target_[index];
     pool.ready = target_[index];
     pool.draining = draining_[index];
+    pool.stuck_ending = not_ending_[index];
     decision_ = limited_[index]->decide(seen);
     const std::uint32_t now = decision_.pools[0].target;
     if (now < target_[index]) draining_[index] += target_[index] - now;
@@ -74,7 +75,7 @@ class SharedBudgetTest : public ::testing::Test {
   }
 
   SharedBudget budget_;
-  std::uint32_t proposed_[2] = {}, target_[2] = {2, 4}, draining_[2] = {};
+  std::uint32_t proposed_[2] = {}, target_[2] = {2, 4}, draining_[2] = {}, not_ending_[2] = {};
   Proposing* policies_[2] = {};
   std::vector<std::unique_ptr<decision::Policy>> limited_;
   decision::Decision decision_;
@@ -91,6 +92,15 @@ TEST_F(SharedBudgetTest, MovesGpusToTheHigherClassOnceTheyHaveDrained) {
   EXPECT_EQ(decide(1, 4).target, 1U) << "a free GPU is for the higher class, in any order of decisions";
   EXPECT_EQ(decide(0, 7).target, 7U);
   EXPECT_EQ(decide(1, 4).target, 1U);
+}
+
+TEST_F(SharedBudgetTest, GivesNoGpusOfReplicasThatDoNotEnd) {
+  not_ending_[1] = 1;
+  EXPECT_EQ(decide(1, 4).target, 4U);
+  EXPECT_EQ(decide(0, 7).target, 3U) << "of the two that would be free, one is held";
+  not_ending_[1] = 0;
+  EXPECT_EQ(decide(1, 4).target, 1U);
+  EXPECT_EQ(decide(0, 7).target, 4U);
 }
 
 TEST_F(SharedBudgetTest, NamesWhoHasTheGpus) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "planner/objective_latency.h"
+
 namespace penstock::planner {
 namespace {
 
@@ -26,34 +28,16 @@ Finding late(Symptom symptom, double p95_ms, std::uint64_t samples) {
                {{ttft ? "ttft_p95" : "itl_p95", p95_ms, "ms"}, {"samples", static_cast<double>(samples), "requests"}});
 }
 
-double p95_of(std::vector<double>& values) {
-  const auto place = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) * 95 / 100);
-  std::nth_element(values.begin(), place, values.end());
-  return *place;
-}
-
 // Where segments have objectives of their own, the p95 of all requests says nothing: each objective has its own.
 std::optional<Finding> sign_of_objectives(const signals::Observation& observation, const signals::SloPolicy& slo) {
-  std::vector<std::vector<double>> ttft(slo.segments.size() + 1), itl(slo.segments.size() + 1);
-  const core::Instant from = observation.now - core::kMinute;
-  for (const signals::RecentRequest& request : observation.recent) {
-    if (!request.streamed || request.target > slo.segments.size()) continue;
-    const auto after = [&](float ms) {
-      return request.arrival + core::from_milliseconds(static_cast<double>(request.deferred_ms + ms)) > from;
-    };
-    if (request.ttft_ms >= 0.0F && after(request.ttft_ms))
-      ttft[request.target].push_back(static_cast<double>(request.ttft_ms));
-    if (request.itl_ms >= 0.0F && request.output_tokens > 1 && after(request.e2e_ms))
-      itl[request.target].push_back(static_cast<double>(request.itl_ms));
-  }
-  for (std::size_t i = 0; i < ttft.size(); ++i) {
+  const std::vector<ObjectiveLatency> latencies = objective_latencies(observation, slo, std::nullopt);
+  for (std::size_t i = 0; i < latencies.size(); ++i) {
     const signals::SloTarget& target = slo.target_at(i);
-    if (!ttft[i].empty())
-      if (const double p95_ms = p95_of(ttft[i]); p95_ms > core::to_milliseconds(target.ttft))
-        return late(Symptom::kTtft, p95_ms, ttft[i].size());
-    if (!itl[i].empty())
-      if (const double p95_ms = p95_of(itl[i]); p95_ms > core::to_milliseconds(target.itl))
-        return late(Symptom::kItl, p95_ms, itl[i].size());
+    const auto &ttft = latencies[i].ttft, &itl = latencies[i].itl;
+    if (ttft.count > 0 && ttft.p95_ms > core::to_milliseconds(target.ttft))
+      return late(Symptom::kTtft, ttft.p95_ms, ttft.count);
+    if (itl.count > 0 && itl.p95_ms > core::to_milliseconds(target.itl))
+      return late(Symptom::kItl, itl.p95_ms, itl.count);
   }
   return std::nullopt;
 }

@@ -120,8 +120,8 @@ void FleetGuardrails::cut_growth(const Observation& observation, const std::vect
   std::vector<std::size_t> growing;
   for (std::size_t i = 0; i < decisions.size(); ++i) {
     const PoolObservation& pool = observation.pools[i];
-    const std::uint32_t has = std::max(pool.target_replicas, provisioned(pool));
-    left -= gpus_of(pool, pool.draining);
+    const std::uint32_t has = std::max(pool.target_replicas, pool.staying());
+    left -= gpus_of(pool, pool.leaving());
     left += gpus_of(pool, given_[i]);  // They serve in the partner, whose growth needs no others.
     if (decisions[i].target <= pool.target_replicas) {
       left -= gpus_of(pool, has);

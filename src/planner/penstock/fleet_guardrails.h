@@ -15,8 +15,8 @@
 namespace penstock::planner {
 
 // Applies Guardrails to each pool, and with a `gpu_budget` to all of them:
-//  - No pool grows if the fleet would exceed the budget. A pool uses the GPUs of its target, of replicas that start or
-// serve beyond it, and of those that drain: GPUs are free only after a replica has stopped.
+//  - No pool grows if the fleet would exceed the budget. A pool uses the GPUs of its target, of replicas that start,
+// serve or are stuck beyond it, and of those that drain or do not end: GPUs are free only after a replica has stopped.
 //  - If growth must be limited, pools keep the proposed ratio as far as whole replicas allow: each gets the same share
 // of its proposal, rounded by largest remainder, but never less than it has.
 //  - No pool shrinks because another one grows. If the current targets exceed a lowered budget, nothing grows, and

@@ -176,6 +176,20 @@ TEST(FleetGuardrails, CountReplicasThatStartOrServeBeyondTheTarget) {
   EXPECT_EQ(fleet.propose(0, pools, {2, 8}), (Targets{2, 5}));
 }
 
+TEST(FleetGuardrails, CountStuckReplicasBecauseTheyHoldGpus) {
+  auto pools = split(2, 4);
+  pools[0].stuck_ending = 3;  // Beside the two of the target.
+  Fleet not_ending{10};
+  EXPECT_EQ(not_ending.propose(0, pools, {2, 8}), (Targets{2, 5}));
+  EXPECT_EQ(not_ending.limits, ",gpu_budget");
+  pools[0].stuck_ending = 0;
+  pools[0].stuck = 3;
+  pools[0].ready = 1;  // Of the three that cannot start, one is of the target.
+  Fleet not_starting{10};
+  EXPECT_EQ(not_starting.propose(0, pools, {2, 8}), (Targets{2, 6}));
+  EXPECT_EQ(not_starting.limits, ",gpu_budget");
+}
+
 TEST(FleetGuardrails, ShrinkNoPoolForTheGrowthOfAnother) {
   Fleet fleet{10};
   for (double seconds = 0.0; seconds < 900.0; seconds += 30.0) {

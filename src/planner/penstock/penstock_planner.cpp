@@ -31,7 +31,7 @@ class PenstockPlanner final : public Policy {
         options_(options),
         sanitizer_({.interval = options.interval}),
         deferred_(options.memory.length / 2),
-        diagnoser_(slo.target),
+        diagnoser_(slo),
         plans_(std::move(trials), slo, options),
         schedule_(options.schedule),
         guardrails_(options.guardrails) {}
