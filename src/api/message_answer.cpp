@@ -112,7 +112,9 @@ void append_message_delta(std::string& out, const MessageEnd& end, std::uint32_t
 std::string message_error_body(const ApiError& error) {
   std::string out = R"({"type":"error","error":{"type":")";
   out.append(type_of_status(error.status)).append(R"(","message":)");
-  append_json_string(out, error.message);
+  // Clients shorten a conversation when an error begins so.
+  const bool too_long = error.code == "context_length_exceeded";
+  append_json_string(out, too_long ? "prompt is too long: " + error.message : error.message);
   return out += "}}";
 }
 

@@ -167,6 +167,8 @@ TEST(MessageAnswer, ErrorsHaveTheTypeOfTheirStatus) {
   for (const auto& [status, type] : types)
     EXPECT_EQ(json::parse(message_error_body({status, "x", "code", "why", "param"})),
               (json{{"type", "error"}, {"error", {{"type", type}, {"message", "why"}}}}));
+  const ApiError too_long{400, "invalid_request_error", "context_length_exceeded", "why", {}};
+  EXPECT_EQ(json::parse(message_error_body(too_long))["error"]["message"], "prompt is too long: why");
   const ApiError error{404, "invalid_request_error", "c", "m", {}};
   EXPECT_EQ(error_body_at("/v1/messages", error), message_error_body(error));
   EXPECT_EQ(error_body_at("/v1/messages/count_tokens", error), message_error_body(error));
