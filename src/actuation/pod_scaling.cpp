@@ -58,6 +58,7 @@ class Scaler {
       : state_(state), wanted_(wanted), seen_(seen), limits_(limits), now_(now) {}
 
   PodAdvance run() {
+    note_absent();
     if (is_held_by_others()) {
       if (!state_.is_held_by_planner) mark({});
       return std::move(result_);
@@ -66,7 +67,10 @@ class Scaler {
       state_.departed = 0;
       state_.moved.clear();
       mark({});
-      if (wanted_ > seen_.replicas) grow();
+      if (is_refused_pods())
+        hold_growth("replicas without a pod", "a quota or an admission webhook may refuse their pods");
+      else if (wanted_ > seen_.replicas)
+        grow();
       return std::move(result_);
     }
     if (has_rollout()) {
@@ -116,6 +120,20 @@ class Scaler {
     return true;
   }
 
+  // While a pod starts, the controller may wait for it before it makes the next one.
+  void note_absent() {
+    const bool is_waiting =
+        std::any_of(seen_.pods.begin(), seen_.pods.end(), [](const auto& pod) { return !pod.is_ready; });
+    if (absent_of(seen_) == 0 || is_waiting || seen_.joining > 0)
+      state_.absent_since.reset();
+    else if (!state_.absent_since)
+      state_.absent_since = now_;
+  }
+
+  [[nodiscard]] bool is_refused_pods() const {
+    return state_.absent_since && now_ - *state_.absent_since >= limits_.pending_timeout;
+  }
+
   // One pod that cannot start on its node says nothing about those on other nodes while others of its revision are
   // Ready; several of them do, until a later one is Ready.
   void grow() {
@@ -130,18 +148,18 @@ class Scaler {
     }
     for (const PodSeen& pod : seen_.pods) {
       if (pod.blocked_by.empty() || now_ - pod.blocked_since < limits_.pending_timeout) continue;
-      if (!pod.is_scheduled || !revisions.contains(pod.revision)) return hold_growth(pod);
+      if (!pod.is_scheduled || !revisions.contains(pod.revision)) return hold_growth(pod.name, pod.blocked_by);
       if (cause == nullptr) cause = &pod;
       first_s = std::min(first_s, pod.created_s);
       ++blocked;
     }
-    if (blocked > 1 && last_ready_s <= first_s) return hold_growth(*cause);
+    if (blocked > 1 && last_ready_s <= first_s) return hold_growth(cause->name, cause->blocked_by);
     result_.steps.push_back({PodStepKind::kScale, {}, wanted_});
   }
 
-  void hold_growth(const PodSeen& pod) {
-    hold(HoldCause::kBlocked, pod.name,
-         fmt::format("{} cannot start, and no more replicas are asked for: {}", pod.name, pod.blocked_by));
+  void hold_growth(const std::string& blocked, std::string_view cause) {
+    hold(HoldCause::kBlocked, blocked,
+         fmt::format("{} cannot start, and no more replicas are asked for: {}", blocked, cause));
   }
 
   bool has_rollout() const {

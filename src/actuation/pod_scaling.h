@@ -149,6 +149,7 @@ struct PodScaling {
   std::set<std::string> drained;                       // Marked pods on which nothing has been open since.
   std::optional<core::Duration> drain_time{};          // Mean of recent drains; empty before the first.
   std::map<std::string, Departure> departures;         // By pod.
+  std::optional<core::Instant> absent_since;           // Replicas have no pod, although no pod is starting.
   std::set<std::string> moved;                         // Pods that got its labels, and were not seen released yet.
   std::uint32_t departed = 0;                          // Pods that were released, and whose places are to go, too.
 };
@@ -163,7 +164,8 @@ struct PodAdvance {
 //   nothing is done for `manual_hold`; then the planner goes on from that number. The marks of another planner stay.
 // - Up: marked pods are needed again first. Then replicas are asked for, unless for `pending_timeout` a pod has been
 //   without a node, or unable to start although no other of its revision is Ready, or at least two pods with a node
-//   have been unable to start and no pod that was created after the first of them is Ready.
+//   have been unable to start and no pod that was created after the first of them is Ready. Nor are they while for that
+//   time replicas have had no pod and all other pods are Ready: a quota or an admission webhook refuses them.
 // - Down: pods without a node go first, then those that are not ready, then those with the fewest open requests; of
 //   ordered targets always the highest ordinals, with or without a pod. Pods with a node are marked first. While pods
 //   exist that are not known, nothing shrinks: they may serve. The number

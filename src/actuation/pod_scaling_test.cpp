@@ -80,6 +80,24 @@ TEST_F(PodScalingTest, MoreReplicasAreAskedForAtOnce) {
   EXPECT_TRUE(steps(4).empty());
 }
 
+TEST_F(PodScalingTest, NoMoreAreAskedForWhileReplicasGetNoPod) {
+  seen.replicas = 6;  // A quota allows four pods.
+  EXPECT_EQ(steps(7), (std::vector<PodStep>{{Kind::kScale, {}, 7}}));
+  pass(limits.pending_timeout);
+  const PodAdvance held = step(7);
+  EXPECT_TRUE(held.steps.empty());
+  EXPECT_EQ(held.hold.cause, HoldCause::kBlocked);
+  EXPECT_EQ(held.hold.by, "replicas without a pod");
+  EXPECT_EQ(cause(6), HoldCause::kBlocked) << "the replicas are asked for, and do not come";
+  EXPECT_EQ(steps(5), (std::vector<PodStep>{{Kind::kScale, {}, 5}})) << "replicas without a pod go without a drain";
+  seen.pods.push_back(seen.pods.front());
+  seen.pods.back().name = "d-4";
+  seen.pods.back().is_ready = false;  // It starts, and the next one may have to wait for it.
+  EXPECT_EQ(steps(7), (std::vector<PodStep>{{Kind::kScale, {}, 7}}));
+  pass(2 * limits.pending_timeout);
+  EXPECT_EQ(cause(6), HoldCause::kNone);
+}
+
 TEST_F(PodScalingTest, PodsWithTheFewestOpenRequestsAreMarkedAndNothingShrinksYet) {
   EXPECT_EQ(steps(2), (std::vector<PodStep>{{Kind::kMark, "d-0"}, {Kind::kMark, "d-1"}}));
   EXPECT_EQ(cause(2), HoldCause::kDraining);

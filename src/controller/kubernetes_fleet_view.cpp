@@ -41,6 +41,14 @@ std::uint32_t pending_of(const std::map<std::string, connect::PodGroup>& groups,
   }));
 }
 
+// Replicas of the target that have no pod.
+std::uint32_t absent_of(const connect::ApiScale& scale, const std::map<std::string, connect::PodGroup>& groups) {
+  const auto pods =
+      std::count_if(groups.begin(), groups.end(), [](const auto& each) { return !each.second.pod.has_ended; });
+  const std::uint32_t exist = std::max(static_cast<std::uint32_t>(pods), scale.observed.value_or(0));
+  return scale.replicas - std::min(scale.replicas, exist);
+}
+
 std::vector<std::pair<std::string, double>> seconds_of(const StartUpSpread& spread) {
   return {{"median", core::to_seconds(spread.median)},
           {"shortest", core::to_seconds(spread.shortest)},
@@ -118,6 +126,7 @@ std::optional<report::PodScaling> KubernetesFleet::scaling(std::size_t index) co
   made.held_by = pool.hold.by;
   if (pool.scale) made.asked = pool.scale->replicas;
   if (pool.pods != nullptr) made.pending = pending_of(pool.groups, pool.replicas);
+  if (pool.pods != nullptr && pool.scale) made.pending += absent_of(*pool.scale, pool.groups);
   made.conflicts = pool.conflicts->count();
   if (const auto spread = pool.start_up.spread()) made.start_up_s = seconds_of(*spread);
   return made;

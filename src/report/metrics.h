@@ -40,9 +40,10 @@ struct RoleSwitchCount {
 // A pool whose replicas are pods of Kubernetes.
 struct PodScaling {
   std::string pool;
-  std::string held_by_cause, held_by;    // Why nothing is scaled; "none": nothing holds the pool.
-  std::uint32_t asked = 0, pending = 0;  // Replicas asked for, and pods that have no node or cannot start.
-  std::uint64_t conflicts = 0;           // Writes that came after a change by another client.
+  std::string held_by_cause, held_by;  // Why nothing is scaled; "none": nothing holds the pool.
+  std::uint32_t asked = 0;             // Replicas asked for.
+  std::uint32_t pending = 0;           // Replicas without a pod, and pods that have no node or cannot start.
+  std::uint64_t conflicts = 0;         // Writes that came after a change by another client.
   std::vector<std::pair<std::string, double>> start_up_s{};  // Statistic and value; empty: nothing is learned yet.
 };
 

@@ -158,6 +158,22 @@ class FleetOfPods(PodsThatServe):
         until("1 asked for", lambda: self.replicas("pending") == 1)
         self.assertEqual(self.phases(gateway), ["serving"])
 
+    def test_replicas_whose_pods_a_quota_refuses_are_not_added_to_and_go_first(self):
+        gateway, planner = self.begin("quota", 1)
+        until("the scale", lambda: planner.events("data_known"))
+        self.cluster.kubectl("create", "quota", "few", "-n", "quota", "--hard=pods=1")
+        until("the quota", lambda: self.cluster.get("quota", "few", "-n", "quota").get("status", {}).get("used"))
+        planner.target(3)
+        held = until("a hold", lambda: planner.held("blocked"))
+        self.assertEqual(held[0]["by"], "replicas without a pod")
+        self.until_one_event("quota", "ScalingHeld", held[0]["message"])
+        planner.target(5)
+        time.sleep(3)
+        self.assertEqual(self.replicas("quota"), 3)
+        planner.target(1)
+        until("1 asked for", lambda: self.replicas("quota") == 1)
+        self.assertEqual(self.phases(gateway), ["serving"])
+
 
 if __name__ == "__main__":
     main()
