@@ -16,7 +16,7 @@ constexpr double kWindowMsLeast = 100.0;
 constexpr std::uint32_t kWindowStepsMost = 512;
 constexpr std::uint32_t kWarmUps = 4, kWarmUpOutput = 8, kWarmUpWords = 64, kWarmUpWordsMost = 1024;
 constexpr std::size_t kPromptSamplesLeast = 3;
-constexpr std::uint32_t kRetriesMost = 4;
+constexpr std::uint32_t kRetriesMost = 4, kLimitRepeats = 3;
 constexpr std::uint32_t kOutputMost = 16'384;
 constexpr double kCachedShareMost = 0.1;
 constexpr double kKvShare = 0.95;  // Of the KV cache; an engine that is nearly full preempts sequences.
@@ -195,7 +195,7 @@ core::Result<void> Profiler::take_short_window(Entry& entry, const Burst& burst,
     return core::invalid_input(to_string(burst.point), "answers are too short to be measured",
                                "the endpoint must support ignore_eos and stream each token");
   // A busy machine delays an answer until another has ended, which looks like a limit. The same requests decide.
-  if (may_retry && !std::exchange(entry.is_seen_limited, true)) {
+  if (entry.times_limited++ < kLimitRepeats) {
     entry.at_once = std::max(entry.at_once, at_once);
     return {};
   }

@@ -77,7 +77,7 @@ class Profiler {
     PointSamples samples;
     std::uint32_t output_tokens = 0;         // After a window that was too short; 0 means the estimate.
     std::uint32_t at_once = 0, retries = 0;  // Of the windows that were too short.
-    bool is_seen_limited = false;            // Longer answers did not run more sequences at once.
+    std::uint32_t times_limited = 0;         // Longer answers did not run more sequences at once.
     bool is_left_out = false;                // The endpoint does not run so many sequences, or cannot hold them.
   };
 
