@@ -46,10 +46,8 @@ std::uint32_t surplus_of(const TargetSeen& seen, std::uint32_t wanted) {
   return most - std::min(most, wanted);
 }
 
-// Replicas that have no pod yet.
 std::uint32_t absent_of(const TargetSeen& seen) {
-  const std::uint32_t exist = std::max(active_of(seen) + seen.departing, seen.existing.value_or(0));
-  return seen.replicas > exist ? seen.replicas - exist : 0;
+  return absent_replicas(seen.replicas, active_of(seen) + seen.departing, seen.existing);
 }
 
 class Scaler {

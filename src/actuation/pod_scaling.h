@@ -1,6 +1,7 @@
 // Computes the next safe steps that bring a scalable object of Kubernetes to its wanted number of pods.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -74,6 +75,12 @@ struct TargetSeen {
   bool is_settled = false;   // The controller has seen `replicas`, and all pods are to have the same template.
   bool has_rollout = false;  // Pods of another template are being replaced.
 };
+
+// Replicas that have no pod yet. `existing` as in TargetSeen.
+[[nodiscard]] inline std::uint32_t absent_replicas(std::uint32_t asked, std::uint32_t pods,
+                                                   std::optional<std::uint32_t> existing) {
+  return asked - std::min(asked, std::max(pods, existing.value_or(0)));
+}
 
 struct PodLimits {
   // Time for which a target stays as another client set it, before the planner goes on from there.

@@ -41,12 +41,10 @@ std::uint32_t pending_of(const std::map<std::string, connect::PodGroup>& groups,
   }));
 }
 
-// Replicas of the target that have no pod.
 std::uint32_t absent_of(const connect::ApiScale& scale, const std::map<std::string, connect::PodGroup>& groups) {
   const auto pods =
       std::count_if(groups.begin(), groups.end(), [](const auto& each) { return !each.second.pod.has_ended; });
-  const std::uint32_t exist = std::max(static_cast<std::uint32_t>(pods), scale.observed.value_or(0));
-  return scale.replicas - std::min(scale.replicas, exist);
+  return actuation::absent_replicas(scale.replicas, static_cast<std::uint32_t>(pods), scale.observed);
 }
 
 std::vector<std::pair<std::string, double>> seconds_of(const StartUpSpread& spread) {
