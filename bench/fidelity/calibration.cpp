@@ -214,9 +214,7 @@ bool in_calibration_half(const SiliconRow& row) { return core::mix64(fnv1a(row.k
 
 bool is_covered(const SiliconRow& row) {
   if (row.spec.model == nullptr || row.concurrency == 0) return false;
-  const std::uint32_t heads = row.spec.model->heads;
-  return heads % (row.spec.tensor_parallel / row.spec.attention_ranks) == 0 &&
-         calibration_kv_tokens(row.spec) >= row.input_tokens + row.output_tokens;
+  return row.spec.divides_heads() && calibration_kv_tokens(row.spec) >= row.input_tokens + row.output_tokens;
 }
 
 CalibrationPoint calibration_point(const SiliconRow& row) {

@@ -149,7 +149,7 @@ std::string uncovered_section(std::span<const SiliconRow> rows) {
   for (const SiliconRow& row : rows) {
     if (row.spec.model == nullptr) ++unknown;
     if (row.spec.model == nullptr || !row.is_aggregated() || is_covered(row)) continue;
-    ++(row.spec.model->heads % (row.spec.tensor_parallel / row.spec.attention_ranks) == 0 ? too_large : undivided);
+    ++(row.spec.divides_heads() ? too_large : undivided);
   }
   return fmt::format(
       "Not covered: {} points of models that the catalogue lacks, {} aggregated points whose weights and one "

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -39,11 +40,26 @@ void set_missing(Finding& finding, std::string detail) {
   finding.detail = std::move(detail);
 }
 
-// A condition that is False, as a clause; empty: there is none.
-std::string false_condition(const Json& object, const char* type) {
+// A condition that has the status, as a clause; empty: there is none.
+std::string condition_that_is(const char* status, const Json& object, const char* type) {
   for (const Json& condition : json_part(json_part(object, "status"), "conditions"))
-    if (json_text(condition, "type") == type && json_text(condition, "status") == "False")
-      return fmt::format("{} is False: {}", type, json_text(condition, "message"));
+    if (json_text(condition, "type") == type && json_text(condition, "status") == status)
+      return fmt::format("{} is {}: {}", type, status, json_text(condition, "message"));
+  return {};
+}
+std::string false_condition(const Json& object, const char* type) { return condition_that_is("False", object, type); }
+
+// Why KEDA does not follow the triggers of a ScaledObject; empty: it follows them. Ready states whether the object is
+// valid and its triggers answer, and is Unknown where some do not. Whether the HPA reads them is a part of Ready in
+// KEDA 2.20, and HPAActive since 2.21. Active may be False where nothing is wrong.
+std::string keda_fault(const Json& object) {
+  struct Fault {
+    const char *type, *status;
+  };
+  constexpr std::array<Fault, 5> kFaults{
+      {{"Ready", "False"}, {"Paused", "True"}, {"Fallback", "True"}, {"HPAActive", "False"}, {"Ready", "Unknown"}}};
+  for (const Fault& fault : kFaults)
+    if (std::string text = condition_that_is(fault.status, object, fault.type); !text.empty()) return text;
   return {};
 }
 
@@ -110,7 +126,7 @@ std::vector<Finding> check_scaled_objects(BlockingClient& client, const std::vec
       set_missing(finding,
                   "minReplicaCount is 0, with which KEDA may scale to zero while the planner is away; set it to "
                   "at least 1");
-    else if (std::string fault = false_condition(*object, "Ready"); !fault.empty())
+    else if (std::string fault = keda_fault(*object); !fault.empty())
       set_missing(finding, std::move(fault));
   }
   return findings;

@@ -46,7 +46,8 @@ options::Table size_table(SizeOptions& made) {
   table
       .add({"", "--engine",
             "roofline:MODEL,GPU[,SETTING=VALUE]…, as in docs/step-time.md; without a TRACE it has no tp, pp and "
-            "attention_ranks, for a TRACE any engine of `penstock replay`, once for each"},
+            "attention_ranks, for a TRACE any engine of `penstock replay`, once for each, and @PRICE for its GPU-hour "
+            "(USD)"},
            text(made.engine))
       .placeholder("ROOFLINE");
   table.add({"", "--max-sequences", "sequences that run at once"}, count(made.max_sequences, 1, 65'536));
@@ -115,7 +116,7 @@ Usage size_usage(const options::Table& table, const options::Table& trace_table)
       "  penstock size --engine roofline:llama-3.1-70b,h100,precision=fp8 --rate 8 --json -\n"
       "  penstock size --engine roofline:./config.json,h200 --rate 2 --isolated\n"
       "  penstock size built-in --engine roofline:llama-3.1-8b --gpu-types h100=2.5,l40s=0.9 --precisions bf16,fp8\n"
-      "  penstock size azure.csv --from 8h --to 20h --engine engine-a.json --engine engine-b.json --price 2.5\n\n"
+      "  penstock size azure.csv --from 8h --to 20h --engine engine-a.json@2.5 --engine engine-b.json@1.2\n\n"
       "Exit codes: 0 success, 1 a file cannot be written, 2 invalid input, 130 Ctrl-C.\n";
   return usage;
 }

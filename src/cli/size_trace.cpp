@@ -6,7 +6,6 @@
 #include <array>
 #include <map>
 #include <optional>
-#include <set>
 #include <utility>
 
 #include "capacity/engine_candidates.h"
@@ -62,6 +61,27 @@ core::Result<GpuPrice> gpu_price_of(const std::string& text) {
                                "write the price of one GPU for an hour (USD), as h100=2.5");
   made.price = *price;
   return made;
+}
+
+// An engine of --engine, and the price of one of its GPUs for an hour.
+struct PricedEngine {
+  std::string engine;
+  std::optional<double> price{};
+};
+
+// The name of a file may contain an "@", too.
+PricedEngine priced_engine_of(const std::string& text) {
+  const std::size_t at = text.rfind('@');
+  if (at == std::string::npos || at == 0) return {text};
+  const auto price = options::parse_number(std::string_view{text}.substr(at + 1), 0.0, 1e6);
+  return price ? PricedEngine{text.substr(0, at), *price} : PricedEngine{text};
+}
+
+// Whether all that is wrong with a configuration is a KV cache that its engine has no memory for.
+bool is_beyond_memory(const options::Problems& problems) {
+  return std::all_of(problems.begin(), problems.end(), [](const core::Error& problem) {
+    return problem.where.ends_with("--kv-blocks") || problem.where.ends_with("engine.kv_blocks");
+  });
 }
 
 core::Result<capacity::EngineGrid> grid_of(const SizeTraceOptions& made, const std::vector<GpuPrice>& gpus) {
@@ -127,9 +147,9 @@ class TraceSizingCommand {
       return refused("has several pools, and a sizing is of one",
                      "`penstock replay` finds the cheapest split between two pools");
     for (const options::FlagValue& flag : parsed_.flags)
-      if (flag.flag == "--engine") engines_.push_back(flag.text);
+      if (flag.flag == "--engine") engines_.push_back(priced_engine_of(flag.text));
     if (engines_.empty() && (loaded->given("engine.model") || loaded->given("pools[0].engine.model")))
-      engines_.push_back(base_.run.pools.front().step_time_model);
+      engines_.push_back({base_.run.pools.front().step_time_model});
     if (!engines_.empty()) return kGood;
     return report_error(core::Error{core::ErrorCode::kInvalidInput, "--engine", "is missing",
                                     "write roofline:MODEL,GPU, roofline:MODEL with --gpu-types, or a profile; once for "
@@ -145,16 +165,20 @@ class TraceSizingCommand {
     }
     const auto grid = grid_of(made_, gpus);
     if (!grid) return report_error(grid.error());
-    std::set<std::string> known;
-    for (const std::string& engine : engines_) {
-      const auto candidates = capacity::engine_candidates(engine, *grid);
+    std::map<std::string, std::optional<double>> known;
+    for (const PricedEngine& each : engines_) {
+      const auto candidates = capacity::engine_candidates(each.engine, *grid);
       if (!candidates) return report_input_error(candidates.error());
       for (const capacity::EngineCandidate& candidate : *candidates) {
-        if (!known.insert(candidate.engine).second) continue;
         const auto gpu =
-            std::find_if(gpus.begin(), gpus.end(), [&](const GpuPrice& each) { return each.gpu == candidate.gpu; });
-        const int code = add(candidate, gpu == gpus.end() ? std::nullopt : gpu->price);
-        if (code != kGood) return code;
+            std::find_if(gpus.begin(), gpus.end(), [&](const GpuPrice& type) { return type.gpu == candidate.gpu; });
+        const auto price = gpu == gpus.end() || !gpu->price ? each.price : gpu->price;
+        const auto [first, is_new] = known.try_emplace(candidate.engine, price);
+        if (!is_new && first->second != price)
+          return report_error(core::Error{core::ErrorCode::kInvalidInput, "--engine",
+                                          candidate.engine + " has two prices", "give one of them"});
+        if (!is_new) continue;
+        if (const int code = add(candidate, price); code != kGood) return code;
       }
     }
     make_labels_unique();
@@ -168,16 +192,22 @@ class TraceSizingCommand {
     if (price) source.flags.push_back({"--price", options::format_number(*price)});
     const options::Table table = configuration::configuration_table(setup.configuration);
     const auto loaded = configuration::load(setup.configuration, table, source);
-    if (!loaded) return report_error(loaded.error());
+    if (!loaded && !is_beyond_memory(loaded.error())) return report_error(loaded.error());
     const simulation::PoolSpec& pool = setup.configuration.run.pools.front();
     setup.shown.label = candidate.label;
     setup.shown.engine = candidate.engine;
     setup.shown.gpus_per_replica = pool.gpus_per_replica;
     setup.shown.price_per_gpu_hour = pool.price_per_gpu_hour;
     setup.shown.has_own_price = price.has_value();
-    if (const auto fits = check_memory(candidate.engine); !fits) {
-      setup.shown.sizing.ruled_out = replay::RuledOut::kWeights;
-      setup.shown.sizing.why = fmt::format("{}: {}", fits.error().what, fits.error().hint);
+    if (!loaded) {
+      const core::Error& problem = loaded.error().front();
+      setup.shown.sizing.ruled_out = replay::RuledOut::kKvCache;
+      setup.shown.sizing.why = fmt::format("{}; {}", problem.what, problem.hint);
+    } else if (const auto model = roofline_of(candidate.engine); !model) {
+      const auto spec = engine::parse_roofline_of_any_memory(candidate.engine.substr(kRooflineText.size()));
+      const bool divides = !spec || spec->spec().divides_heads();
+      setup.shown.sizing.ruled_out = divides ? replay::RuledOut::kWeights : replay::RuledOut::kHeads;
+      setup.shown.sizing.why = fmt::format("{}: {}", model.error().what, model.error().hint);
     } else {
       auto options = replay::make_run_options(setup.configuration.run);
       if (!options) return report_input_error(options.error());
@@ -189,8 +219,8 @@ class TraceSizingCommand {
     return kGood;
   }
 
-  // An error if the engine is a roofline whose weights leave no KV cache.
-  static core::Result<void> check_memory(std::string_view engine) {
+  // An error if the engine is a roofline whose heads or weights do not fit its GPUs.
+  static core::Result<void> roofline_of(std::string_view engine) {
     if (!engine.starts_with(kRooflineText)) return {};
     const auto model = engine::parse_roofline(engine.substr(kRooflineText.size()));
     if (!model) return tl::make_unexpected(model.error());
@@ -210,7 +240,7 @@ class TraceSizingCommand {
     output.json = base_.output.json;
     std::vector<std::string> inputs = base_.traces.names;
     if (!source_.file.empty()) inputs.push_back(source_.file);
-    inputs.insert(inputs.end(), engines_.begin(), engines_.end());
+    for (const PricedEngine& each : engines_) inputs.push_back(each.engine);
     return check_outputs(output, inputs);
   }
 
@@ -298,7 +328,7 @@ class TraceSizingCommand {
   const Parsed& parsed_;
   options::Source source_;
   Configuration base_;
-  std::vector<std::string> engines_;
+  std::vector<PricedEngine> engines_;
   std::vector<Setup> setups_;
   workload::Workload workload_;
   replay::BusiestHour peak_;

@@ -108,6 +108,7 @@ std::string fleets_table(const TraceSizingReport& report) {
 const char* words_of(RuledOut ruled_out) {
   switch (ruled_out) {
     case RuledOut::kNothing: return "";
+    case RuledOut::kHeads: return "tensor parallelism";
     case RuledOut::kWeights:
     case RuledOut::kKvCache: return "memory";
     case RuledOut::kTtft: return "TTFT";
@@ -135,7 +136,12 @@ std::string answer_to(const TraceSizingReport& report) {
   if (!best.sizing.reaches_goal()) {
     const std::string memory =
         "choose more GPUs for a replica (--tensor-parallel), a lower precision or a GPU with more memory";
-    if (!best.sizing.result) return fmt::format("No candidate can serve the trace: {}.", memory);
+    const bool lacks_memory = std::any_of(report.engines.begin(), report.engines.end(), [](const SizedEngine& each) {
+      return each.sizing.ruled_out != RuledOut::kHeads;
+    });
+    if (!best.sizing.result)
+      return fmt::format("No candidate can serve the trace: {}.",
+                         lacks_memory ? memory : "choose numbers of GPUs that divide the attention heads of the model");
     return fmt::format("No candidate reaches {}. The closest is {} with {} at {}: {}.", format_goal(report.goal),
                        report::printable(best.label), fleet_of(best, best.sizing.result->replicas),
                        missed_share(best.sizing.result->slo_attainment, report.goal),
@@ -186,7 +192,8 @@ std::string notes_text(const TraceSizingReport& report) {
   if (std::any_of(report.engines.begin(), report.engines.end(), without)) {
     const auto engine = std::find_if(report.engines.begin(), report.engines.end(), without);
     text += paragraph_of(fmt::format(
-        "GPUs without a price of their own count {} USD per hour (--price); give prices with --gpu-types h100=2.5,…",
+        "GPUs without a price of their own count {} USD per hour (--price); give prices with --gpu-types h100=2.5,… or "
+        "--engine ENGINE@2.5",
         format_quantity(engine->price_per_gpu_hour)));
   }
   for (const SizedEngine& engine : report.engines) {

@@ -15,7 +15,7 @@ struct SizedEngine {
   std::string label, engine;
   std::uint32_t gpus_per_replica = 1;
   double price_per_gpu_hour = 1.0;
-  bool has_own_price = false;        // Of its GPU type; otherwise the price is that of all.
+  bool has_own_price = false;        // Of its GPU type or of --engine; otherwise that of all.
   double kv_tokens = 0.0;            // Of the KV cache of a replica.
   std::string limits{};              // Where the KV cache and other limits of a replica come from.
   std::vector<std::string> notes{};  // Where the traffic leaves the range of a profile.

@@ -15,6 +15,7 @@
 #include "report/format.h"
 #include "report/grid.h"
 #include "report/write_file.h"
+#include "workload/reader.h"
 #include "workload/statistics.h"
 
 namespace penstock::cli {
@@ -158,6 +159,11 @@ int show_workload(const Arguments& arguments) {
   options.names = parsed->operands;
   auto traces = configuration::load_traces(options, seed);
   if (!traces) return report_input_error(traces.error());
+  const bool has_sessions = std::any_of(traces->begin(), traces->end(), [](const configuration::Trace& trace) {
+    return trace.report.format == workload::Format::kWeka;
+  });
+  if (const auto good = workload::check_session_options(options.read, has_sessions); !good)
+    return report_input_error(good.error());
 
   std::vector<Described> all;
   for (std::size_t i = 0; i < traces->size(); ++i) {

@@ -310,6 +310,7 @@ std::vector<decision::DecisionRecord> DecisionStream::decide(signals::Observatio
   if (knows_requests_) {
     const bool is_young = seen.now.time_since_epoch() <= policy_->memory();
     seen.recent = traffic_.recent(is_young ? core::kStart : seen.now - policy_->memory());
+    seen.tenants = traffic_.tenants();
   }
   decided_ = loop_.tick(seen, [](std::size_t, std::uint32_t) { return true; }).records;
   for (std::size_t i = 0; i < decided_.size(); ++i) {

@@ -224,6 +224,7 @@ void PlannerDaemon::tick() {
     return take_tick(std::move(held), std::move(seen));
   }
   seen.recent = traffic_.recent(seen.now - policy_->memory());
+  seen.tenants = traffic_.tenants();
   std::vector<std::uint32_t> prompts;
   for (const signals::RecentRequest& request : seen.recent) prompts.push_back(request.input_tokens);
   if (!prompts.empty()) fleet_.recent_prompts(std::move(prompts));
@@ -236,6 +237,7 @@ void PlannerDaemon::tick() {
   has_decided_ = true;
   keeper_.ticked();
   seen.recent = {};
+  seen.tenants = {};
   // Without telemetry nothing is known to be fine.
   const auto mark = [this](decision::Basis& basis) {
     if (data_ == signals::DataState::kKnown || basis.cause.value_or(decision::Cause::kNone) != decision::Cause::kNone)

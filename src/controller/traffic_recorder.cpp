@@ -122,7 +122,7 @@ void TrafficRecorder::arrived(const TrafficItem& item, core::Instant at) {
   request.shape.pool = static_cast<std::uint8_t>(
       std::min<std::size_t>(signals::first_match(options_.pools, traits), entries_.size() - 1));
   for (const std::uint64_t key : item.keys) request.blocks.push_back(block_number(key));
-  request.tenant_number = tenant_number(item.tenant);
+  request.shape.tenant = tenant_number(item.tenant);
   request.batch = item.traffic_class == core::kBatchClass;
   request.route = route_named(item.route);
   request.model = model_named(item.model);
@@ -229,7 +229,7 @@ void TrafficRecorder::judge(const TrafficItem& item, core::Instant at, const Rem
     if (!failed && gaps_in_time) ++itl_met_;
   }
   if (item.outcome != "completed" || at <= options_.tokens_from) return;
-  const std::string &tenant = tenants_[known.tenant_number], model{known.model};
+  const std::string &tenant = tenants_[known.shape.tenant], model{known.model};
   decision::TenantTokens& tokens =
       tokens_.try_emplace({tenant, model}, decision::TenantTokens{tenant, model}).first->second;
   const decision::TokenCount own{known.shape.input_tokens, item.output_tokens};

@@ -49,6 +49,7 @@ class TrafficRecorder {
   void fill(std::vector<signals::PoolObservation>& pools, core::Instant now);
   // Requests that arrived at `from` or later, oldest first, without rejected ones; valid until the next call or take().
   [[nodiscard]] std::span<const signals::RecentRequest> recent(core::Instant from);
+  [[nodiscard]] std::span<const std::string> tenants() const { return tenants_; }  // By RecentRequest::tenant.
 
   // Gaps between the tokens of the answers that the replica, by its id, has completed. 0 before the first one.
   [[nodiscard]] telemetry::HistogramTotals gaps_of(const std::string& replica) const;
@@ -71,13 +72,13 @@ class TrafficRecorder {
   struct Remembered {
     signals::RecentRequest shape;
     std::vector<std::uint32_t> blocks;
-    std::uint32_t tenant_number = 0, cached_tokens = 0;
+    std::uint32_t cached_tokens = 0;
     bool batch = false, answered = false, rejected = false;
     std::string_view route;  // One of routes_.
     std::string_view model;  // One of models_.
 
     [[nodiscard]] signals::RequestTraits traits() const {
-      return {shape.input_tokens, tenant_number, batch, cached_tokens > 0, route};
+      return {shape.input_tokens, shape.tenant, batch, cached_tokens > 0, route};
     }
   };
   using RequestNumber = std::pair<std::uint32_t, std::uint64_t>;  // Of the gateway, and its number of the request.

@@ -305,6 +305,8 @@ TEST(TrafficRecorder, JudgesARequestByTheTargetOfItsSegment) {
   EXPECT_EQ(book.met(), 1U);
   EXPECT_EQ(book.recent(core::kStart)[0].target, 1U);
   EXPECT_EQ(book.recent(core::kStart)[1].target, 0U);
+  EXPECT_EQ(book.tenants()[book.recent(core::kStart)[0].tenant], "shop");
+  EXPECT_EQ(book.tenants()[book.recent(core::kStart)[1].tenant], "search");
 }
 
 TEST(TrafficRecorder, SharedPrefixesHaveTheSameBlocks) {

@@ -34,6 +34,8 @@ struct RooflineSpec {
 
   [[nodiscard]] Precision kv_precision() const;
   [[nodiscard]] std::uint32_t gpus() const { return tensor_parallel * pipeline_parallel; }  // GPUs of one replica.
+  // Whether each GPU of an attention rank gets as many attention heads as the others. Engines do not start otherwise.
+  [[nodiscard]] bool divides_heads() const { return model->heads % (tensor_parallel / attention_ranks) == 0; }
 };
 
 // A step that decodes b sequences and computes n prompt tokens takes
@@ -92,9 +94,10 @@ class Roofline final : public StepTimeModel {
 // gpu_memory_gib, gpu_bandwidth_gb_s, gpu_bf16_tflops, gpu_fp8_tflops, gpu_fp4_tflops, gpu_interconnect_gb_s. MODEL is
 // a name of the catalogue or the path of a config.json; a GPU that is not in the catalogue needs its memory, bandwidth
 // and bf16_tflops. Defaults: tp 1, pp 1, bf16 or the precision of the config.json, vllm, and the calibrated values of
-// that backend. Errors name the setting and the valid values, or weights that do not fit the GPUs.
+// that backend. Errors name the setting and the valid values, attention heads that tp does not divide, or weights that
+// do not fit the GPUs.
 [[nodiscard]] core::Result<Roofline> parse_roofline(std::string_view text);
-// The same, but the weights need not fit the GPUs.
+// The same, but heads and weights need not fit the GPUs.
 [[nodiscard]] core::Result<Roofline> parse_roofline_of_any_memory(std::string_view text);
 
 }  // namespace penstock::engine

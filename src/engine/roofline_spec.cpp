@@ -271,6 +271,12 @@ core::Result<Roofline> parse_roofline(std::string_view text) {
   auto made = parse_roofline_of_any_memory(text);
   if (!made) return made;
   const RooflineSpec& spec = made->spec();
+  if (!spec.divides_heads())
+    return invalid_input(fmt::format("{}: tp", kWhere),
+                         fmt::format("{}must divide the {} attention heads of {}, is {}",
+                                     spec.attention_ranks > 1 ? "divided by attention_ranks, " : "", spec.model->heads,
+                                     spec.model->name, spec.tensor_parallel / spec.attention_ranks),
+                         "engines refuse to start otherwise");
   const KvMemory memory = kv_memory(spec, {});
   if (memory.tokens < 1.0) {
     const double usable = spec.memory_utilization * memory.total_gib;

@@ -1,8 +1,10 @@
 #include "engine/roofline.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <numeric>
 
 namespace penstock::engine {
 namespace {
@@ -54,7 +56,8 @@ TEST(Roofline, PromptsAreLimitedByCompute) {
 TEST(Roofline, EveryStepGrowsWithBatchContextAndTokens) {
   for (const ModelCard& model : model_catalogue()) {
     for (const char* precision : {"bf16", "fp8", "fp4"}) {
-      const Roofline roofline = parsed(std::string{model.name} + ",b300,tp=16,precision=" + precision);
+      const int gpus = std::gcd(16, static_cast<int>(model.heads));
+      const Roofline roofline = parsed(fmt::format("{},b300,tp={},precision={}", model.name, gpus, precision));
       for (std::uint32_t batch = 1; batch <= 256; batch *= 2) {
         EXPECT_LT(decode_ms(roofline, batch, 1000), decode_ms(roofline, batch * 2, 1000)) << model.name;
         EXPECT_LE(decode_ms(roofline, batch, 1000), decode_ms(roofline, batch, 2000)) << model.name;
@@ -172,6 +175,21 @@ TEST(RooflineSpec, ARanksNumberDividesTheGpus) {
             "roofline: attention_ranks: must divide tp (16), is 3");
   EXPECT_TRUE(
       problem("deepseek-v3,b200,tp=8,attention_ranks=16").starts_with("roofline: attention_ranks: must divide"));
+}
+
+TEST(RooflineSpec, TheGpusOfARankDivideTheAttentionHeads) {
+  EXPECT_EQ(
+      problem("llama-3.1-8b,h100,tp=3"),
+      "roofline: tp: must divide the 32 attention heads of llama-3.1-8b, is 3; engines refuse to start otherwise");
+  EXPECT_EQ(problem("qwen2.5-7b,h100,tp=8"),
+            "roofline: tp: must divide the 28 attention heads of qwen2.5-7b, is 8; engines refuse to start otherwise");
+  EXPECT_EQ(
+      problem("llama-3.1-8b,h100,tp=6,attention_ranks=2"),
+      "roofline: tp: divided by attention_ranks, must divide the 32 attention heads of llama-3.1-8b, is 3; engines "
+      "refuse to start otherwise");
+  EXPECT_EQ(problem("llama-3.1-8b,h100,tp=6,attention_ranks=3"), "");
+  EXPECT_EQ(problem("llama-3.1-8b,h100,tp=2,pp=3"), "");
+  EXPECT_TRUE(parse_roofline_of_any_memory("llama-3.1-8b,h100,tp=3"));
 }
 
 TEST(RooflineSpec, AReleaseThatWasNotMeasuredIsAnError) {

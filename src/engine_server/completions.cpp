@@ -52,17 +52,18 @@ bool is_queue_full(const engine::EngineState& state, const SleepMode& sleep_mode
 AnswerShape shape_of(const net::Exchange& exchange, const api::InferenceRequest& request, const ServerOptions& options,
                      std::uint64_t key) {
   AnswerShape shape;
-  shape.frame.chat = request.endpoint == api::Endpoint::kChatCompletions;
+  api::AnswerFrame frame;
+  frame.chat = request.endpoint == api::Endpoint::kChatCompletions;
   const std::string id = fmt::format("{}-{:x}", options.id, key);
   const std::string_view given = exchange.head().field("x-request-id");
   shape.request_id = given.empty() || given.size() > kRequestIdMax ? id : std::string{given};
-  shape.message = request.endpoint == api::Endpoint::kMessages;
-  shape.frame.id = (shape.message ? "msg_" : shape.frame.chat ? "chatcmpl-" : "cmpl-") + shape.request_id;
-  shape.frame.model = options.model_name;
-  shape.frame.created = unix_seconds();
   shape.stream = request.stream;
-  shape.include_usage = request.include_usage;
-  if (shape.message) shape.stop = request.stop;
+  const bool is_message = request.endpoint == api::Endpoint::kMessages;
+  frame.id = (is_message ? "msg_" : frame.chat ? "chatcmpl-" : "cmpl-") + shape.request_id;
+  frame.model = options.model_name;
+  frame.created = unix_seconds();
+  shape.format = is_message ? message_format(std::move(frame), request.stop)
+                            : completion_format(std::move(frame), request.include_usage);
   return shape;
 }
 

@@ -3,23 +3,20 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
-#include <vector>
 
 #include "api/answer.h"
-#include "api/message_answer.h"
+#include "engine_server/answer_format.h"
 #include "engine_server/session.h"
 #include "net/server.h"
 
 namespace penstock::engine_server {
 
 struct AnswerShape {
-  api::AnswerFrame frame;
+  std::unique_ptr<const AnswerFormat> format;
   std::string request_id;
   bool stream = false;
-  bool include_usage = false;
-  bool message = false;           // In the format of Anthropic's API.
-  std::vector<std::string> stop;  // Stop strings of the request, which a message names.
 };
 
 class LiveAnswer final : public net::ExchangeListener {
@@ -46,10 +43,7 @@ class LiveAnswer final : public net::ExchangeListener {
 
  private:
   void respond_whole(const SessionRequest& request, std::string_view kv_transfer_params);
-  [[nodiscard]] api::MessageEnd message_end(const SessionRequest& request) const;
-  void append_start(const SessionRequest& request);
   void append_tokens(const SessionRequest& request);
-  void append_end(const SessionRequest& request);
 
   net::Exchange& exchange_;
   AnswerShape shape_;

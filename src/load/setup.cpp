@@ -10,6 +10,7 @@
 #include "core/traffic_class.h"
 #include "load/sources.h"
 #include "options/values.h"
+#include "workload/reader.h"
 
 namespace penstock::load {
 namespace {
@@ -262,6 +263,9 @@ core::Result<void> use_trace(const options::Arguments& given, load::RequestMix m
   options.speed = from.speed;
   auto traces = configuration::load_traces(from.trace, from.seed);
   if (!traces) return tl::make_unexpected(traces.error());
+  const bool has_sessions = traces->front().report.format == workload::Format::kWeka;
+  if (auto good = workload::check_session_options(from.trace.read, has_sessions); !good)
+    return tl::make_unexpected(std::move(good.error()));
   setup.workload = std::make_shared<workload::Workload>(std::move(traces->front().workload));
   const auto& requests = setup.workload->requests;
   options.tenants = match_tenants(setup.workload->tenants, from.generator.dialect.senders);

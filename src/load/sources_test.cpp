@@ -173,6 +173,15 @@ TEST(LoadSetup, ATraceMayHaveBadRowsAndIsWarnedOfWhereItLastsForDays) {
   EXPECT_TRUE(setup()->warnings.empty());
 }
 
+TEST(LoadSetup, ARateOfSessionsNeedsATraceOfSessions) {
+  LoadOptions made;
+  made.trace.names = {"synthetic:rate=1,duration=10s"};
+  made.trace.read.session_rate = 0.1;
+  const auto setup = make_load_setup(made, "http://127.0.0.1:1", {false, {}, {{"--trace", made.trace.names.front()}}});
+  ASSERT_FALSE(setup);
+  EXPECT_EQ(setup.error().where, "--session-rate");
+}
+
 TEST(LoadSetup, FlagsOfATraceNeedATrace) {
   for (const char* flag : {"--skip-bad-rows", "--session-rate", "--think-time-max"}) {
     const auto made = make_load_setup({}, "http://127.0.0.1:1", {false, {}, {{"--rate", "1"}, {flag, "1"}}});

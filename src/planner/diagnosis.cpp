@@ -146,13 +146,16 @@ Diagnosis Diagnoser::observe(const signals::Observation& observation) {
   histories_.resize(observation.pools.size());
   Diagnosis diagnosis;
   std::vector<PoolView> views;
+  // Several aggregated pools have requests of their own each.
   const bool has_own = signals::served_by(observation.pools).size() > 1;
+  std::vector<std::vector<ObjectiveLatency>> by_pool;
+  if (!slo_.segments.empty() && !observation.pools.empty())
+    by_pool = objective_latencies(observation, slo_, has_own ? observation.pools.size() : 1);
   for (std::uint32_t i = 0; i < observation.pools.size(); ++i) {
     histories_[i].add(observation.now, observation.pools[i], options_.sample_age);
-    views.push_back({observation.now, i, observation.pools[i], histories_[i], slo_, options_});
-    if (slo_.segments.empty()) continue;
-    const auto own = has_own ? std::optional{static_cast<std::uint8_t>(i)} : std::nullopt;
-    views.back().by_objective = objective_latencies(observation, slo_, own);
+    views.push_back({observation, i, observation.pools[i], histories_[i], slo_, options_});
+    if (has_own) views.back().own_requests = static_cast<std::uint8_t>(i);
+    if (!by_pool.empty()) views.back().by_objective = by_pool[has_own ? i : 0];
   }
   const auto decode =
       std::find_if(views.begin(), views.end(), [](const auto& of) { return of.pool.role == signals::Role::kDecode; });

@@ -55,7 +55,8 @@ struct Finding {
   Cause cause = Cause::kUnknown;
   std::uint32_t pool = 0;  // Index into the observation's pools.
   std::string pool_name;
-  std::string segment;    // "all", or the segment with the worst latency: "prompt tokens 16k-64k", "tenant acme".
+  // "all", or the segment with the worst latency: "prompt tokens 16k-64k", "SLO segment chat, tenant acme".
+  std::string segment;
   double severity = 0.0;  // p95 latency divided by its limit; 0 if it is not known.
   std::vector<Evidence> evidence;
   const char* unknown_because = "";  // Set for Cause::kUnknown.
@@ -76,9 +77,9 @@ struct Diagnosis {
 
 // One instance per deployment; receives every observation in order of time. Remembers one minute of each pool and a
 // long-term share of cache hits. Where segments have objectives of their own, requests are compared with their own
-// objective, and the worst one is named in place of a segment of the traffic. A cause is named only if the observation
-// proves it: without PoolObservation::detail, a late first token has the cause kUnknown, and so has any problem inside
-// an engine whose telemetry is missing, late or contradictory. Deterministic; not thread-safe.
+// objective, and the worst one is named with the lengths or the tenant that are late in it. A cause is named only if
+// the observation proves it: without PoolObservation::detail, a late first token has the cause kUnknown, and so has any
+// problem inside an engine whose telemetry is missing, late or contradictory. Deterministic; not thread-safe.
 class Diagnoser {
  public:
   explicit Diagnoser(signals::SloPolicy slo, const DiagnosisOptions& options = {})

@@ -1,6 +1,7 @@
 // Segments with objectives of their own.
 #include <gtest/gtest.h>
 
+#include <string>
 #include <vector>
 
 #include "planner/diagnosis_testing.h"
@@ -41,6 +42,7 @@ class DiagnosisObjectives : public ::testing::Test {
     for (auto& replica : pool.replicas) replica.sample->sampled_at = seen.now;
     seen.pools = {pool};
     seen.recent = requests;
+    seen.tenants = tenants;
     return Diagnoser{slo}.observe(seen);
   }
   void set_ttft(std::uint8_t target, float ms) {
@@ -51,6 +53,7 @@ class DiagnosisObjectives : public ::testing::Test {
   signals::SloPolicy slo;
   PoolObservation pool;
   std::vector<signals::RecentRequest> requests;
+  std::vector<std::string> tenants{"acme", "shop"};
 };
 
 TEST_F(DiagnosisObjectives, NothingIsWrongWhileEachSegmentMeetsItsOwn) {
@@ -69,6 +72,55 @@ TEST_F(DiagnosisObjectives, TheSegmentThatMissesItsObjectiveIsNamedWithItsLimit)
   text = sentence(diagnose());
   EXPECT_TRUE(text.starts_with("TTFT is bad in pool web for SLO segment general, ")) << text;
   EXPECT_NE(text.find("(ttft_p95 2500 ms, ttft_limit 2000 ms, "), std::string::npos) << text;
+}
+
+// 160 requests, of which each objective has a half and each tenant a half of that.
+TEST_F(DiagnosisObjectives, ThePromptLengthOrTheTenantThatIsLateInItIsNamed) {
+  const auto more = requests;
+  requests.insert(requests.end(), more.begin(), more.end());
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    requests[i].tenant = i / 2 % 2;
+    requests[i].input_tokens = 500;
+  }
+  const auto slow_down = [&](auto is_slow, float ms) {
+    for (signals::RecentRequest& request : requests)
+      if (request.target == 0) request.ttft_ms = is_slow(request) ? ms : 900.0F;
+  };
+  slow_down([](const auto& request) { return request.tenant == 1; }, 4000.0F);
+  std::string text = sentence(diagnose());
+  EXPECT_TRUE(text.starts_with("TTFT is bad in pool web for SLO segment general, tenant shop, in the engine queue: "))
+      << text;
+  EXPECT_NE(text.find("(ttft_p95 4000 ms, ttft_limit 2000 ms, "), std::string::npos) << text;
+
+  for (std::size_t i = 0; i < requests.size(); ++i) requests[i].input_tokens = i / 4 % 2 == 0 ? 500 : 20'000;
+  slow_down([](const auto& request) { return request.input_tokens == 20'000; }, 4000.0F);
+  text = sentence(diagnose());
+  EXPECT_TRUE(text.starts_with("TTFT is bad in pool web for SLO segment general, prompt tokens 16k-64k, ")) << text;
+
+  // Where all are late, or the others are too few, nothing is named.
+  slow_down([](const auto&) { return true; }, 4000.0F);
+  EXPECT_EQ(diagnose().findings.front().segment, "SLO segment general");
+  requests.resize(60);
+  slow_down([](const auto& request) { return request.tenant == 1; }, 4000.0F);
+  EXPECT_EQ(diagnose().findings.front().segment, "SLO segment general");
+}
+
+TEST_F(DiagnosisObjectives, EachOfSeveralPoolsIsJudgedByItsOwnRequests) {
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    requests[i].pool = i / 2 % 2;
+    if (requests[i].pool == 1 && requests[i].target == 0) requests[i].ttft_ms = 4000.0F;
+  }
+  Observation seen;
+  seen.now = at_s(100);
+  seen.pools = {pool, pool};
+  seen.pools[1].name = "long";
+  for (auto& each : seen.pools)
+    for (auto& replica : each.replicas) replica.sample->sampled_at = seen.now;
+  seen.recent = requests;
+  const Diagnosis diagnosis = Diagnoser{slo}.observe(seen);
+  ASSERT_EQ(diagnosis.findings.size(), 1U) << sentence(diagnosis);
+  EXPECT_EQ(diagnosis.findings[0].pool_name, "long");
+  EXPECT_EQ(diagnosis.findings[0].segment, "SLO segment general");
 }
 
 TEST_F(DiagnosisObjectives, AStricterObjectiveThanTheGeneralOneCounts) {

@@ -30,9 +30,9 @@ const char* distrust(const PoolView& view) {
   bool reporting = false;
   for (const signals::ReplicaObservation& replica : view.pool.replicas) {
     if (replica.state != ReplicaState::kReady) continue;
-    if (!replica.sample && replica.state_since > view.now - view.options.sample_age) continue;
+    if (!replica.sample && replica.state_since > view.observation.now - view.options.sample_age) continue;
     if (!replica.sample) return "a ready replica has never reported telemetry";
-    if (replica.sample->sampled_at <= view.now - view.options.sample_age)
+    if (replica.sample->sampled_at <= view.observation.now - view.options.sample_age)
       return "a ready replica has no recent telemetry";
     if (contradicts_itself(*replica.sample)) return "the telemetry of an engine contradicts itself";
     reporting = true;
@@ -45,27 +45,40 @@ const char* distrust(const PoolView& view) {
 struct Affected {
   bool bad = false;
   std::string segment = "all";
-  const LatencyWindow* window = nullptr;  // Window of the segment, or of all requests.
-  double limit_ms = 0.0;                  // Of its latency.
+  Percentile latency;     // Of the segment, or of all requests.
+  double limit_ms = 0.0;  // Of its latency.
 };
+
+Percentile percentile_of(const LatencyWindow& window) { return {window.count, window.p95_ms}; }
 
 using Latency = LatencyWindow SegmentWindow::*;
 using TargetLimit = core::Duration signals::SloTarget::*;
 
-// The objective that is missed most. Without a miss: the longest limit of the requests of the last minute.
-Affected affected_objective(const PoolView& view, const LatencyWindow& all, LatencyWindow ObjectiveLatency::*latency,
+// The objective that is missed most, and the part of its requests that is late. Without a miss: the longest limit of
+// the requests of the last minute.
+Affected affected_objective(const PoolView& view, const LatencyWindow& all, Percentile ObjectiveLatency::*latency,
                             TargetLimit limit) {
-  Affected found{false, "all", &all};
+  Affected found{false, "all", percentile_of(all)};
+  std::size_t missed = 0;
   double worst = 1.0;
   for (std::size_t i = 0; i < view.by_objective.size(); ++i) {
     const ObjectiveLatency& each = view.by_objective[i];
-    const LatencyWindow& window = each.*latency;
+    const Percentile& measured = each.*latency;
     const double limit_ms = core::to_milliseconds(view.slo.target_at(i).*limit);
-    if (!found.bad && (each.waits || window.count > 0)) found.limit_ms = std::max(found.limit_ms, limit_ms);
-    if (window.count < view.options.samples_min || !(window.p95_ms > worst * limit_ms)) continue;
-    worst = window.p95_ms / limit_ms;
+    if (!found.bad && (each.waits || measured.count > 0)) found.limit_ms = std::max(found.limit_ms, limit_ms);
+    if (measured.count < view.options.samples_min || !(measured.p95_ms > worst * limit_ms)) continue;
+    worst = measured.p95_ms / limit_ms;
     const std::string name = i == 0 ? std::string{signals::kGeneralTarget} : view.slo.segments[i - 1].name;
-    found = {true, "SLO segment " + name, &window, limit_ms};
+    found = {true, "SLO segment " + name, measured, limit_ms};
+    missed = i;
+  }
+  if (found.bad) {
+    const bool is_itl = latency == &ObjectiveLatency::itl;
+    if (const auto part = latest_part(
+            view.observation, {missed, view.own_requests, is_itl, found.limit_ms, view.options.segment_samples_min})) {
+      found.segment += ", " + part->name;
+      found.latency = part->latency;
+    }
   }
   if (found.limit_ms == 0.0)  // The requests are unknown.
     for (std::size_t i = 0; i < view.by_objective.size(); ++i)
@@ -78,7 +91,7 @@ Affected affected_objective(const PoolView& view, const LatencyWindow& all, Late
 // be late before it counts: there are two dozen segments, and one of their p95 values is often late by chance.
 Affected affected_segment(const PoolView& view, const LatencyWindow& all, Latency latency, double limit_ms) {
   const bool all_bad = all.count >= view.options.samples_min && all.p95_ms > limit_ms;
-  Affected found{all_bad, "all", &all, limit_ms};
+  Affected found{all_bad, "all", percentile_of(all), limit_ms};
   if (!view.pool.detail) return found;
   const auto& segments = view.pool.detail->segments;
   double best_contrast = 0.0;
@@ -100,7 +113,7 @@ Affected affected_segment(const PoolView& view, const LatencyWindow& all, Latenc
                                              : 1.0;  // Bad, with too few other requests for a comparison.
     if (contrast > best_contrast) {
       best_contrast = contrast;
-      found = {true, worst->dimension + " " + worst->label, &((*worst).*latency), limit_ms};
+      found = {true, worst->dimension + " " + worst->label, percentile_of((*worst).*latency), limit_ms};
     }
     from = to;
   }
@@ -139,9 +152,9 @@ Finding begin(const PoolView& view, Symptom symptom, const Affected& whom) {
   Finding finding = unknown(view, symptom, "");
   finding.segment = whom.segment;
   const bool ttft = symptom == Symptom::kTtft;
-  if (whom.window->count > 0) {
-    finding.severity = whom.window->p95_ms / limit_ms;
-    finding.evidence.push_back({ttft ? "ttft_p95" : "itl_p95", whom.window->p95_ms, "ms"});
+  if (whom.latency.count > 0) {
+    finding.severity = whom.latency.p95_ms / limit_ms;
+    finding.evidence.push_back({ttft ? "ttft_p95" : "itl_p95", whom.latency.p95_ms, "ms"});
   }
   finding.evidence.push_back({ttft ? "ttft_limit" : "itl_limit", limit_ms, "ms"});
   return finding;
@@ -255,7 +268,7 @@ Waiting waiting(const PoolView& view) {
   if (view.pool.detail) longest.unrouted_ms = core::to_milliseconds(view.pool.detail->oldest_unrouted_age);
   for (const signals::ReplicaObservation& replica : view.pool.replicas) {
     if (!replica.sample || replica.sample->queued_kv_tokens.value_or(0) > 0) continue;
-    if (replica.sample->sampled_at <= view.now - view.options.sample_age) continue;
+    if (replica.sample->sampled_at <= view.observation.now - view.options.sample_age) continue;
     if (replica.sample->oldest_queued_age)
       longest.queued_ms = std::max(longest.queued_ms, core::to_milliseconds(*replica.sample->oldest_queued_age));
   }
@@ -413,7 +426,7 @@ double computed_prompt(const PoolView& view, const EngineMinute& minute) {
 }
 
 // Prompts are computed in decode steps: in most steps, or in a few that only requests with a short answer notice.
-bool prompts_interfere(const PoolView& view, const EngineMinute& minute, const LatencyWindow& affected) {
+bool prompts_interfere(const PoolView& view, const EngineMinute& minute, const Percentile& affected) {
   if (minute.prefill_tokens_per_step() >= view.options.prefill_tokens_per_step) return true;
   const bool uneven = affected.p95_ms >= view.options.uneven_gaps * view.pool.last_minute.itl.p50_ms;
   return uneven && computed_prompt(view, minute) >= view.options.computed_prompt;
@@ -462,7 +475,7 @@ std::optional<Finding> judge_itl(const PoolView& view) {
   } else if (decode && minute.deferred_per_replica >= view.options.decode_queue_min) {
     finding.phase = Phase::kTransfer;
     blame(finding, Cause::kTransfer, {{"deferred_per_replica", minute.deferred_per_replica, "requests"}});
-  } else if (!decode && prompts_interfere(view, minute, *whom.window)) {
+  } else if (!decode && prompts_interfere(view, minute, whom.latency)) {
     blame(finding, Cause::kPrefill,
           {{"itl_p50_of_all", window.p50_ms, "ms"},
            {"computed_prompt_mean", computed_prompt(view, minute), "tokens"},

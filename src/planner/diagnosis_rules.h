@@ -3,7 +3,7 @@
 
 #include <cstdint>
 #include <optional>
-#include <vector>
+#include <span>
 
 #include "core/time.h"
 #include "planner/diagnosis.h"
@@ -13,14 +13,16 @@ namespace penstock::planner {
 
 // The input of a rule. Refers to values that outlive the call.
 struct PoolView {
-  core::Instant now;
+  const signals::Observation& observation;
   std::uint32_t index;
   const signals::PoolObservation& pool;
   const PoolHistory& history;
   const signals::SloPolicy& slo;
   const DiagnosisOptions& options;
   const PoolView* decode = nullptr;  // Of a prefill pool: the pool that continues its requests, if there is one.
-  std::vector<ObjectiveLatency> by_objective{};  // Empty: all requests have the general objective.
+  // Where segments have objectives of their own; empty: all requests have the general one.
+  std::span<const ObjectiveLatency> by_objective{};
+  std::optional<std::uint8_t> own_requests{};  // RecentRequest::pool of its requests; none: all are its own.
 };
 
 // Returns nothing if the latency is within its limit for all segments, or if there is no data.

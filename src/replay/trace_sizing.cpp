@@ -172,7 +172,7 @@ void explain(TraceSizing& sizing, const LongRequests& lengths, const simulation:
 
 const char* to_string(RuledOut ruled_out) {
   return core::name_of<RuledOut::kFailures>(ruled_out,
-                                            {"none", "weights", "kv_cache", "ttft", "itl", "e2e", "failures"});
+                                            {"none", "heads", "weights", "kv_cache", "ttft", "itl", "e2e", "failures"});
 }
 
 core::Result<BusiestHour> busiest_hour(const workload::Workload& workload, core::Duration scored_from) {

@@ -32,6 +32,7 @@ struct BusiestHour {
 
 enum class RuledOut : std::uint8_t {
   kNothing,  // The engine reaches the goal.
+  kHeads,    // The GPUs cannot share its attention heads equally.
   kWeights,  // They do not fit the GPUs.
   kKvCache,  // It holds too few of the requests.
   kTtft,
@@ -39,7 +40,7 @@ enum class RuledOut : std::uint8_t {
   kE2e,
   kFailures,  // Requests fail for other reasons, such as budgets of tenants.
 };
-// Returns "none", "weights", "kv_cache", "ttft", "itl", "e2e" or "failures".
+// Returns "none", "heads", "weights", "kv_cache", "ttft", "itl", "e2e" or "failures".
 [[nodiscard]] const char* to_string(RuledOut ruled_out);
 
 struct FleetTrialResult {

@@ -459,6 +459,7 @@ decision::Decision MeteredPolicy::decide(const signals::Observation& observation
   last_.totals.count(observation, last_.decision);
   last_.observation = observation;
   last_.observation.recent = {};
+  last_.observation.tenants = {};
   return last_.decision;
 }
 

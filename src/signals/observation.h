@@ -173,13 +173,15 @@ struct RecentRequest {
   float deferred_ms = 0.0F;
   // What the gateway expected of its answer when it came, which decides about its replica; 0: unknown.
   std::uint32_t expected_output_tokens = 0;
+  std::uint32_t tenant = 0;  // Index into Observation::tenants.
 };
 
 struct Observation {
   core::Instant now;
   std::vector<PoolObservation> pools;
-  // Arrivals within Policy::memory(), in their order; valid while the policy decides.
+  // Arrivals within Policy::memory(), in their order, and the names of their tenants; valid while the policy decides.
   std::span<const RecentRequest> recent;
+  std::span<const std::string> tenants{};
 };
 
 // Traffic counters and windows, without latencies, of all pools at which requests enter, or which decode, together.

@@ -57,6 +57,7 @@ void TrafficView::arrived(std::uint32_t request, core::Duration completion_windo
   recent_.back().pool = static_cast<std::uint8_t>(decode_pool_ ? 0 : pool);
   recent_.back().expected_output_tokens = expected_[request];
   recent_.back().completion_window = completion_window;
+  recent_.back().tenant = shape.tenant;
   recent_numbers_[request] = static_cast<std::uint32_t>(recent_.size());
 }
 

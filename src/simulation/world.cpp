@@ -299,6 +299,7 @@ signals::Observation World::observe() {
   signals::Observation observation;
   observation.now = timeline_.now;
   observation.recent = view_.recent();
+  observation.tenants = workload_.tenants;
   for (std::uint32_t index = 0; index < fleet_.pools().size(); ++index) {
     Pool& pool = fleet_.pools()[index];
     signals::PoolObservation& seen = observation.pools.emplace_back();

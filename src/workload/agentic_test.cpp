@@ -119,6 +119,14 @@ const std::string kSession =
 TEST(Sessions, NeedTheRateAtWhichTheyStart) {
   EXPECT_EQ(fault_of(kSession), "t.csv: holds whole sessions, whose starts are not recorded");
 }
+TEST(Sessions, TheirOptionsNeedATraceOfWholeSessions) {
+  EXPECT_TRUE(check_session_options({}, false));
+  EXPECT_TRUE(check_session_options({.session_rate = 1.0, .think_time_max = core::Duration{}}, true));
+  EXPECT_EQ(check_session_options({.session_rate = 1.0}, false).error().message(),
+            "--session-rate: has no effect, because no trace has whole sessions; requests keep their recorded times; "
+            "--rate-scale changes their rate");
+  EXPECT_EQ(check_session_options({.think_time_max = core::Duration{}}, false).error().where, "--think-time-max");
+}
 TEST(Sessions, TurnsWaitForTheTurnBeforeAndForItsSubagents) {
   ReadReport report;
   const auto workload = read_text(kSession, {.session_rate = 1.0}, &report);

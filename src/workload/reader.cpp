@@ -407,6 +407,14 @@ core::Result<Workload> read_workload_rows(const std::string& name, RowSource& ro
   return build(name, rows, options, filled);
 }
 
+core::Result<void> check_session_options(const ReadOptions& options, bool has_whole_sessions) {
+  const bool has_rate = options.session_rate > 0.0;
+  if (has_whole_sessions || (!has_rate && !options.think_time_max)) return {};
+  return invalid_input(has_rate ? "--session-rate" : "--think-time-max",
+                       "has no effect, because no trace has whole sessions",
+                       "requests keep their recorded times; --rate-scale changes their rate");
+}
+
 core::Result<std::vector<LengthPair>> read_lengths(const std::string& path) {
   auto file = open_file(path);
   if (!file) return tl::make_unexpected(file.error());

@@ -75,6 +75,9 @@ struct ReadReport {
 [[nodiscard]] core::Result<Workload> read_workload_bytes(std::string_view name, std::span<const std::uint8_t> bytes,
                                                          const ReadOptions& options, ReadReport* report = nullptr);
 
+// Fails if a rate of sessions or a think time is given and no trace has whole sessions, on which alone they act.
+[[nodiscard]] core::Result<void> check_session_options(const ReadOptions& options, bool has_whole_sessions);
+
 // Pairs of prompt and output length without arrivals, for empirical length distributions.
 struct LengthPair {
   std::uint32_t input_tokens = 0, output_tokens = 0;

@@ -64,6 +64,40 @@ class SizeTrace(CliTest):
                                                  r"\(100\.0 %\) do not fit; the longest has [\d,]+ tokens: choose more GPUs")
         self.assertRegex(" ".join(page.split()), r"No candidate reaches 99\.0 %\. The closest is polynomial with 1 replica \(1 GPU\) at 0\.0 %: choose more GPUs")
 
+    def test_a_kv_cache_beyond_the_memory_of_one_engine_rules_that_one_out(self):
+        engines = ("--engine", "roofline:llama-3.1-8b", "--gpu-types", "h100,l40s", "--tensor-parallel", 1, "--autoscaled", 0, "--slo", "ttft=1s,itl=30ms")
+        made = {each["label"]: each for each in self.size(*engines, "--kv-blocks", 500)["engines"]}
+        self.assertEqual(made["h100_sxm tp=1 bf16"]["ruled_out"], "none")
+        self.assertEqual(made["l40s tp=1 bf16"]["ruled_out"], "kv_cache")
+        self.assertRegex(made["l40s tp=1 bf16"]["why"], r"^500 blocks of 512 tokens do not fit the GPUs, which hold \d+ tokens .*; leave it out for \d+ tokens$")
+        config = self.folder / "penstock.yaml"
+        config.write_text("engine: {kv_blocks: 500}\n")
+        page = " ".join(self.run_program("size", *TRACE, "--config", config, *engines).stdout.split())
+        self.assertIn("l40s tp=1 bf16: memory: 500 blocks of 512 tokens do not fit the GPUs", page)
+        page = " ".join(self.run_program("size", *TRACE, *engines, "--kv-blocks", 100_000).stdout.split())
+        self.assertIn("h100_sxm tp=1 bf16: memory: 100000 blocks", page)
+        self.assertIn("No candidate can serve the trace", page)
+
+    def test_gpus_that_do_not_divide_the_heads_rule_an_engine_out(self):
+        words = ("--engine", "roofline:llama-3.1-8b,l40s", "--autoscaled", 0, *SLO, "--tensor-parallel")
+        made = {each["label"]: each for each in self.size(*words, "1,3")["engines"]}
+        self.assertEqual((made["l40s tp=1 bf16"]["ruled_out"], made["l40s tp=3 bf16"]["ruled_out"]), ("none", "heads"))
+        self.assertIn("must divide the 32 attention heads of llama-3.1-8b, is 3", made["l40s tp=3 bf16"]["why"])
+        page = " ".join(self.run_program("size", *TRACE, *words, "3").stdout.split())
+        self.assertIn("l40s tp=3 bf16: tensor parallelism: must divide the 32 attention heads", page)
+        self.assertIn("No candidate can serve the trace: choose numbers of GPUs that divide the attention heads of the model.", page)
+        self.assert_refused("replay", *TRACE, "--engine", "roofline:llama-3.1-8b,h100,tp=3", says="roofline: tp: must divide the 32 attention heads")
+
+    def test_each_engine_may_have_a_price(self):
+        linear = "linear:8,0.1,0.05,0.00005"
+        made = {each["engine"]: each for each in self.size("--engine", "polynomial@4.5", "--engine", linear, "--price", 2, "--autoscaled", 0, *SLO)["engines"]}
+        self.assertEqual((made["polynomial"]["price_per_gpu_hour"], made["polynomial"]["has_own_price"]), (4.5, True))
+        self.assertEqual((made[linear]["price_per_gpu_hour"], made[linear]["has_own_price"]), (2, False))
+        made = {each["label"]: each for each in self.size("--engine", "roofline:llama-3.1-8b@3", *GRID[2:3], "h100,l40s=0.9", *GRID[4:], *SLO)["engines"]}
+        self.assertEqual([made[f"{gpu} tp=1 bf16"]["price_per_gpu_hour"] for gpu in ("h100_sxm", "l40s")], [3, 0.9])
+        self.assert_refused("size", *TRACE, "--engine", "polynomial@1", "--engine", "polynomial@2", says="--engine: polynomial has two prices")
+        self.assert_refused("size", *TRACE, "--engine", "polynomial@x", says="step-time model 'polynomial@x': is unknown")
+
     def test_autoscaling_is_compared_on_the_cheapest(self):
         made = self.size("--engine", "roofline:llama-3.1-8b,l40s,tp=1", "--engine", "polynomial", "--autoscaled", 1, *SLO)
         autoscaled = [each["autoscaled"] for each in made["engines"] if each["autoscaled"]]

@@ -139,7 +139,7 @@ class Keda(unittest.TestCase):
         hpa = self.cluster.get("hpa", "-n", "keda-push")["items"][0]["spec"]
         self.assertEqual({hpa["behavior"][way]["tolerance"] for way in ("scaleUp", "scaleDown")}, {"0"})
         for name in ("keda-push", "keda-pull"):
-            self.assertRegex(self.doctor(name), r' ok +"chat", 1 to 40 replicas$')
+            until("a finding of doctor", lambda: re.search(r' ok +"chat", 1 to 40 replicas$', self.doctor(name)))
         self.assertRegex(self.doctor("keda-zero"), " missing +minReplicaCount is 0, ")
         self.follow("10 to 11", 11, names, lambda: self.target(11))
         self.follow("11 to 23", 23, names, lambda: self.target(23))
@@ -198,11 +198,13 @@ class Keda(unittest.TestCase):
         gateway.signal(signal.SIGKILL)
         gateway.wait()
         reach("the fallback", 9)
+        until("a finding of doctor", lambda: re.search(r" missing +(Fallback is True|Ready is \w+): ", self.doctor(names[0])))
         self.gateway(f"127.0.0.1:{self.admin}").ready()
         reach("the planner again", 6)
         planner.signal(signal.SIGKILL)
         planner.wait()
         self.assert_held("gone", 6, names)
+        until("a finding of doctor again", lambda: re.search(r" missing +(HPAActive|Ready) is \w+: ", self.doctor(names[0])))
 
     def doctor(self, name):
         """What `penstock doctor` reports of the ScaledObject."""

@@ -127,6 +127,25 @@ class Doctor(unittest.TestCase):
         self.assertRegex(self.doctor("--kubeconfig", self.kubeconfig(api.url), code=1).stdout,
                          r"(?m)^pods of the selector app=vllm .* missing  no pod has these labels")
 
+    def test_an_inference_pool(self):
+        path = "/apis/inference.networking.k8s.io/v1/namespaces/llm/inferencepools" + named("chat")
+        rights = [(verb, kind) for verb in ("list", "watch") for kind in ("pods", "inferencepools")]
+
+        def row(code, document):
+            api = ApiServer(self, rights, ["a"], documents={path: document})
+            table = self.doctor("--kubeconfig", self.kubeconfig(api.url), code=code,
+                                configuration={"gateway": {"kubernetes": {"inference_pool": "chat"}}}).stdout
+            self.assertRegex(table, r'(?m)^watch inferencepools "chat" in namespace "llm" +ok$')
+            return re.search(r'(?m)^InferencePool chat in namespace "llm" +(.*)$', table)[1], table
+
+        pool = {"spec": {"selector": {"matchLabels": {"app": "vllm"}}, "targetPorts": [{"number": 8000}, {"number": 8001}]}}
+        found, table = row(0, {"items": [pool]})
+        self.assertRegex(found, r"^ok +port 8000, 8001$")
+        self.assertRegex(table, r'(?m)^pods of the selector app=vllm in namespace "llm" +ok +1 pods$')
+        self.assertRegex(row(1, {"items": []})[0], r"^missing +it does not exist; the gateway waits for it$")
+        self.assertRegex(row(1, None)[0], r"^missing +install the definitions of the Gateway API Inference Extension$")
+        self.assertRegex(row(1, {"items": [{"spec": {}}]})[0], r"^missing +it needs labels in spec.selector and a port")
+
     def test_targets_and_who_else_scales_them(self):
         apps, scaling = "/apis/apps/v1/namespaces/llm/deployments", "/apis/autoscaling/v2/namespaces/llm/horizontalpodautoscalers"
         scale = {"kind": "Scale", "metadata": {"name": "a", "resourceVersion": "1"}, "spec": {"replicas": 2},
@@ -192,11 +211,11 @@ class Doctor(unittest.TestCase):
         def table(code, document):
             return self.followed("keda", code, {path: document})
 
-        def scaled_object(pool="chat", name="chat", ready="True", **spec):
+        def scaled_object(pool="chat", name="chat", conditions=(("Ready", "True", ""), ("Active", "False", "")), **spec):
             return {"items": [{"metadata": {"name": "so"}, "spec": {
                 "scaleTargetRef": {"name": name}, "triggers": [{"type": "external-push", "metadata": {"pool": pool}}],
                 "minReplicaCount": 1, "maxReplicaCount": 8, **spec},
-                "status": {"conditions": [{"type": "Ready", "status": ready, "message": "no scaler"}]}}]}
+                "status": {"conditions": [dict(zip(("type", "status", "message"), each)) for each in conditions]}}]}
 
         row = r'(?m)^ScaledObject of Deployment "chat" in namespace "llm" +'
         self.assertRegex(table(0, scaled_object()), row + 'ok +"so", 1 to 8 replicas$')
@@ -207,7 +226,14 @@ class Doctor(unittest.TestCase):
         default = scaled_object()
         del default["items"][0]["spec"]["minReplicaCount"]
         self.assertRegex(table(1, default), row + "missing +minReplicaCount is 0")
-        self.assertRegex(table(1, scaled_object(ready="False")), row + "missing +Ready is False: no scaler$")
+        self.assertRegex(table(1, scaled_object(conditions=[("Ready", "False", "no scaler")])), row + "missing +Ready is False: no scaler$")
+
+        # What KEDA reports of an object that is valid.
+        healthy = {"Ready": "True", "Active": "False", "Fallback": "False", "Paused": "False", "HPAActive": "True"}
+        self.assertRegex(table(0, scaled_object(conditions=[(*each, "") for each in healthy.items()])), row + 'ok +"so", 1 to 8 replicas$')
+        for kind, status in (("HPAActive", "False"), ("Fallback", "True"), ("Paused", "True"), ("Ready", "Unknown")):
+            conditions = [(*each, "as KEDA says") for each in {**healthy, kind: status}.items()]
+            self.assertRegex(table(1, scaled_object(conditions=conditions)), row + f"missing +{kind} is {status}: as KEDA says$")
 
     def test_external_metrics_of_an_hpa(self):
         def table(code, service="llm", pool="chat", active="True", hpa=True, allowed=(("get", "configmaps"), ("create", "subjectaccessreviews"))):

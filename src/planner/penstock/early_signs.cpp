@@ -1,6 +1,7 @@
 #include "planner/penstock/early_signs.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "planner/objective_latency.h"
 
@@ -30,7 +31,7 @@ Finding late(Symptom symptom, double p95_ms, std::uint64_t samples) {
 
 // Where segments have objectives of their own, the p95 of all requests says nothing: each objective has its own.
 std::optional<Finding> sign_of_objectives(const signals::Observation& observation, const signals::SloPolicy& slo) {
-  const std::vector<ObjectiveLatency> latencies = objective_latencies(observation, slo, std::nullopt);
+  const std::vector<ObjectiveLatency> latencies = std::move(objective_latencies(observation, slo, 1).front());
   for (std::size_t i = 0; i < latencies.size(); ++i) {
     const signals::SloTarget& target = slo.target_at(i);
     const auto &ttft = latencies[i].ttft, &itl = latencies[i].itl;
