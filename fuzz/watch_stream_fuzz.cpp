@@ -8,6 +8,7 @@
 
 #include "connect/kubernetes/api_call.h"
 #include "connect/kubernetes/endpoint_slices.h"
+#include "connect/kubernetes/inference_pool.h"
 #include "connect/kubernetes/pod_groups.h"
 #include "connect/kubernetes/pods.h"
 #include "connect/kubernetes/scale_target.h"
@@ -43,6 +44,9 @@ Read read(std::string_view bytes, std::size_t piece) {
       for (const auto& [name, group] : groups_of({{"a", parse_pod(object)}}, PodSelection::kAll))
         if (group.members.size() != 1) std::abort();
       for (const SliceEndpoint& endpoint : parse_endpoint_slice(object).endpoints) read.events += endpoint.address;
+      const InferencePool pool = parse_inference_pool(object);
+      if (pool.ports.size() > UINT16_MAX) std::abort();
+      read.events += pool.selector();
       read.events += parse_horizontal_autoscaler(object).title + parse_disruption_budget(object).name;
       return true;
     });

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Measures the gateway beside nginx, sglang-router and vllm-router in one run: the same replicas, the same load, in
-turns. Prints a table and writes the figures as JSON.
+"""Measures the gateway beside nginx, sglang-router, vllm-router and Envoy, and as Envoy's endpoint picker, in one run:
+the same replicas, the same load, in turns. Prints a table and writes the figures as JSON.
 
     bench/gateway/gateway_speed.py BUILD_DIR [--repeats 3] [--only post,long,stream,hot] [--seconds 4]
 
@@ -37,9 +37,11 @@ def wrk(tools, port, seconds, size, prompts, shared):
 
 def measure_posts(tools, gateway, seconds, size, prompts, shared):
     """Chats that are not streamed, by wrk."""
-    before = gateway.program.cpu_s()
+    before, picker_before = gateway.program.cpu_s(), gateway.picker.cpu_s() if gateway.picker else 0.0
     seen = wrk(tools, gateway.port, seconds, size, prompts, shared)
     seen["cpu_us"] = (gateway.program.cpu_s() - before) * 1e6 / max(1, seen["requests"])
+    if gateway.picker:
+        seen["picker_cpu_us"] = (gateway.picker.cpu_s() - picker_before) * 1e6 / max(1, seen["requests"])
     seen["per_s"] = seen["requests"] / seen["seconds"]
     return seen
 
@@ -49,7 +51,7 @@ def stream_client(build, port, *flags):
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
-def measure_streams(build, port, seconds, program=None):
+def measure_streams(build, port, seconds, program=None, picker=None):
     """A thousand streams; `program` is the gateway's, None where there is none."""
     idle_kib = program.rss_kib() if program else 0
     with stream_client(build, port, "--streams", STREAMS, "--tokens", 2000, "--ramp-s", 3, "--window-s", seconds) as client:
@@ -57,12 +59,15 @@ def measure_streams(build, port, seconds, program=None):
         for line in client.stdout:
             cpu_s = program.cpu_s() if program else 0.0
             kib = program.rss_kib() if program else 0
+            picker_s = picker.cpu_s() if picker else 0.0
             told = json.loads(line)
             if told["phase"] == "open":
-                seen["began_s"] = cpu_s
+                seen["began_s"], seen["picker_began_s"] = cpu_s, picker_s
             else:
-                seen = {**told, "cpu_us": (cpu_s - seen.get("began_s", 0.0)) * 1e6 / max(1, told["tokens"]),
-                        "kib_per_stream": (kib - idle_kib) / STREAMS}
+                tokens = max(1, told["tokens"])
+                picked = {"picker_cpu_us": (picker_s - seen.get("picker_began_s", 0.0)) * 1e6 / tokens} if picker else {}
+                seen = {**told, "cpu_us": (cpu_s - seen.get("began_s", 0.0)) * 1e6 / tokens,
+                        "kib_per_stream": (kib - idle_kib) / STREAMS, **picked}
     return seen
 
 
@@ -83,7 +88,7 @@ def measure_hot_prefix(build, gateway, replicas):
 class Bench:
     def __init__(self, build, tools, folder, repeats, seconds):
         self.build, self.tools, self.folder, self.repeats, self.seconds = build, tools, folder, repeats, seconds
-        self.names = [name for name in Gateway.NAMES if name in tools]
+        self.names = [name for name in Gateway.NAMES if all(tool in tools for tool in Gateway.TOOLS.get(name, (name,)))]
 
     def replicas(self, rate=20):
         return Replicas(str(self.build / "bench" / "mock_replica"), self.folder, rate=rate)
@@ -127,7 +132,8 @@ class Bench:
                     # A fresh one each time: memory that an earlier run left behind would hide what a stream takes.
                     gateway = Gateway(name, self.tools, replicas, self.folder, streaming=True)
                     try:
-                        figures = measure_streams(self.build, gateway.port, self.seconds, gateway.program)
+                        figures = measure_streams(self.build, gateway.port, self.seconds, gateway.program,
+                                                  gateway.picker)
                     finally:
                         gateway.end()
                     seen.setdefault(name, []).append(figures)
@@ -172,7 +178,7 @@ def main():
     build = given.build.resolve()
     tools = find_tools(build, given.venv or build / "bench" / "gateway-peers")
     for name in (*Gateway.NAMES, "wrk"):
-        if name not in tools:
+        if not all(tool in tools for tool in Gateway.TOOLS.get(name, (name,))):
             say(f"{name} is not here and is left out")
     if "penstock" not in tools:
         sys.exit("gateway_speed: there is no penstock to measure; build it first")

@@ -160,11 +160,75 @@ http {{
 }}
 """
 
+ENVOY = """
+static_resources:
+  listeners:
+  - address: {{socket_address: {{address: 127.0.0.1, port_value: {port}}}}}
+    filter_chains:
+    - filters:
+      - name: envoy.filters.network.http_connection_manager
+        typed_config:
+          "@type": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
+          stat_prefix: llm
+          route_config:
+            virtual_hosts:
+            - {{name: llm, domains: ["*"], routes: [{{match: {{prefix: "/"}}, route: {{cluster: engines, timeout: 0s}}}}]}}
+          http_filters:{filters}
+          - name: envoy.filters.http.router
+            typed_config: {{"@type": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router}}
+  clusters:{clusters}
+"""
+
+ENVOY_FILTER = """
+          - name: envoy.filters.http.ext_proc
+            typed_config:
+              "@type": type.googleapis.com/envoy.extensions.filters.http.ext_proc.v3.ExternalProcessor
+              grpc_service: {envoy_grpc: {cluster_name: picker}, timeout: 0s}
+              message_timeout: 600s
+              processing_mode: {request_header_mode: SEND, request_body_mode: FULL_DUPLEX_STREAMED, request_trailer_mode: SEND,
+                                response_header_mode: SEND, response_body_mode: FULL_DUPLEX_STREAMED, response_trailer_mode: SEND}
+"""
+
+MANY = "circuit_breakers: {thresholds: [{max_requests: 100000, max_connections: 100000, max_pending_requests: 100000}]}"
+ENVOY_ENGINES = """
+  - name: engines
+    type: STATIC
+    """ + MANY + """
+    load_assignment: {cluster_name: engines, endpoints: [{lb_endpoints: [ENDPOINTS]}]}
+"""
+ENVOY_PICKED = """
+  - name: engines
+    type: ORIGINAL_DST
+    lb_policy: CLUSTER_PROVIDED
+    """ + MANY + """
+    original_dst_lb_config: {use_http_header: true, http_header_name: x-gateway-destination-endpoint}
+  - name: picker
+    type: STATIC
+    """ + MANY + """
+    typed_extension_protocol_options:
+      envoy.extensions.upstreams.http.v3.HttpProtocolOptions:
+        "@type": type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions
+        explicit_http_config:
+          http2_protocol_options: {initial_stream_window_size: 1048576, initial_connection_window_size: 16777216}
+    load_assignment: {cluster_name: picker, endpoints: [{lb_endpoints: [ENDPOINTS]}]}
+"""
+
+
+def envoy_config(port, engines, picker=None):
+    """Envoy alone, with the engines in turn, or with the engine that the picker names."""
+    def endpoints(ports):
+        return ", ".join(f"{{endpoint: {{address: {{socket_address: {{address: 127.0.0.1, port_value: {one}}}}}}}}}"
+                         for one in ports)
+    clusters = ENVOY_PICKED.replace("ENDPOINTS", endpoints([picker])) if picker else \
+        ENVOY_ENGINES.replace("ENDPOINTS", endpoints(engines))
+    return ENVOY.format(port=port, filters=ENVOY_FILTER.rstrip() if picker else "", clusters=clusters)
+
+
 # Limits are far above what the runs need: it is the work of checking them that is measured.
 PENSTOCK = """
 gateway:
   listen: 127.0.0.1:{port}
-  admin_listen: 127.0.0.1:{admin}
+{picker}  admin_listen: 127.0.0.1:{admin}
   threads: 2
   ledger: {ledger}
   routing: {{slow_start: 0s}}
@@ -179,10 +243,29 @@ models:
 """
 
 
+class Programs:
+    """Several processes that are one gateway."""
+
+    def __init__(self, programs):
+        self.parts = programs
+        self.process = programs[0].process
+
+    def cpu_s(self):
+        return sum(program.cpu_s() for program in self.parts)
+
+    def rss_kib(self):
+        return sum(program.rss_kib() for program in self.parts)
+
+    def end(self):
+        for program in self.parts:
+            program.end()
+
+
 class Gateway:
     """One of the gateways, in front of replicas. `streaming` lets nginx be what a stream wants."""
 
-    NAMES = ("nginx", "sglang-router", "vllm-router", "penstock")
+    NAMES = ("nginx", "sglang-router", "vllm-router", "penstock", "envoy", "envoy+picker")
+    TOOLS = {"envoy+picker": ("envoy", "penstock")}  # Where they are not those of the name.
 
     def __init__(self, name, tools, replicas, folder, streaming=False):
         self.name, self.port, self.admin = name, free_port(), None
@@ -195,18 +278,23 @@ class Gateway:
             config.write_text(NGINX.format(servers=servers, port=self.port, buffering="off" if streaming else "on"))
             command = [tools["nginx"], "-p", str(folder), "-c", str(config)]
         elif name == "penstock":
-            self.admin = free_port()
-            config = folder / "penstock.yaml"
-            listed = "\n".join(f"    - {{url: '{url}', model: m}}" for url in urls)
-            config.write_text(PENSTOCK.format(port=self.port, admin=self.admin, ledger=folder / "ledger.sqlite",
-                                              replicas=listed, key=KEY))
-            command = [tools["penstock"], "gateway", "--config", str(config)]
+            command = self.penstock(tools, urls, folder, self.port)
+        elif name.startswith("envoy"):
+            config = folder / "envoy.yaml"
+            picker = free_port() if name == "envoy+picker" else None
+            config.write_text(envoy_config(self.port, replicas.ports, picker))
+            command = [tools["envoy"], "-c", str(config), "--concurrency", "2", "--log-level", "error",
+                       "--use-dynamic-base-id"]
         else:
             command = [tools[name], *(["launch"] if name == "sglang-router" else []), "--host", "127.0.0.1", "--port",
                        str(self.port), "--prometheus-port", str(free_port()), "--worker-urls", *urls, "--policy",
                        "cache_aware", "--log-level", "error"]
         self.log = folder / "log"
-        self.program = Program(command, self.log, cwd=folder)
+        self.program, self.picker = Program(command, self.log, cwd=folder), None
+        if name == "envoy+picker":
+            command = self.penstock(tools, urls, folder, free_port(), picker)
+            self.picker = Program(command, folder / "picker.log", cwd=folder)
+            self.program = Programs([self.program, self.picker])
         try:
             wait_for(lambda: self.program.process.poll() is not None or answers(self.port), name)
             if self.program.process.poll() is not None:
@@ -214,6 +302,15 @@ class Gateway:
         except RuntimeError:
             self.end()
             raise
+
+    def penstock(self, tools, urls, folder, port, picker=None):
+        self.admin = free_port()
+        config = folder / "penstock.yaml"
+        listed = "\n".join(f"    - {{url: '{url}', model: m}}" for url in urls)
+        listen = f"  endpoint_picker: {{listen: '127.0.0.1:{picker}', tls: false}}\n" if picker else ""
+        config.write_text(PENSTOCK.format(port=port, admin=self.admin, ledger=folder / "ledger.sqlite", picker=listen,
+                                          replicas=listed, key=KEY))
+        return [tools["penstock"], "gateway", "--config", str(config)]
 
     def end(self):
         self.program.end()
@@ -224,4 +321,5 @@ def find_tools(build, venv):
     known = {"penstock": os.environ.get("PENSTOCK") or str(build / "penstock"),
              "nginx": shutil.which("nginx") or "/usr/sbin/nginx", "wrk": shutil.which("wrk") or "",
              "sglang-router": str(venv / "bin" / "sglang-router"), "vllm-router": str(venv / "bin" / "vllm-router")}
+    known.update({"envoy": str(path) for path in venv.glob("lib/python3*/site-packages/envoy/_bin/envoy")})
     return {name: path for name, path in known.items() if path and os.access(path, os.X_OK)}

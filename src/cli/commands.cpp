@@ -29,6 +29,8 @@ constexpr std::array kCommands{
             size},
     Command{"engine", "serve the OpenAI API from the engine model, in real time", serve_engine},
     Command{"gateway", "serve the OpenAI API in front of many replicas", serve_gateway},
+    Command{"epp", "pick replicas for Envoy: an endpoint picker of the Gateway API Inference Extension",
+            serve_endpoint_picker},
     Command{"load", "send requests to an OpenAI-compatible server and measure latency and errors", generate_load},
     Command{"doctor", "check what a configuration needs from Kubernetes and other servers", run_doctor},
     Command{"manifests", "write the objects of Kubernetes that run a gateway, a planner, engines or autoscalers",
@@ -52,7 +54,7 @@ std::string help() {
          "Try: penstock up\n"
          "     penstock replay TRACE --policy all --frontier 1..8 --html report.html\n\n"
          "Exit codes: 0 success, 1 system error (for example a full disk), 2 invalid input, 3 an expectation was not "
-         "met,\n130 Ctrl-C. up, gateway, plan and engine exit with 0 after Ctrl-C.\n";
+         "met,\n130 Ctrl-C. up, gateway, epp, plan and engine exit with 0 after Ctrl-C.\n";
 }
 
 // A line for each command, for the completion of shells.

@@ -38,6 +38,7 @@ struct Command {
 [[nodiscard]] int size(const Arguments& arguments);
 [[nodiscard]] int serve_engine(const Arguments& arguments);
 [[nodiscard]] int serve_gateway(const Arguments& arguments);
+[[nodiscard]] int serve_endpoint_picker(const Arguments& arguments);
 [[nodiscard]] int generate_load(const Arguments& arguments);
 [[nodiscard]] int print_completion(const Arguments& arguments);
 [[nodiscard]] int run_doctor(const Arguments& arguments);

@@ -135,7 +135,8 @@ std::vector<deployment::AccessRule> rules_for(const DoctorOptions& flags, const 
   const gateway::PodOptions& followed = made.gateway.discovery.pods;
   if (!is_planner)
     add_rules(rules, deployment::gateway_access(
-                         pods, {!followed.selector.empty() || followed.service.empty(), !followed.service.empty()}));
+                         pods, {!followed.selector.empty() || followed.service.empty(), !followed.service.empty(),
+                                followed.inference_pool, followed.inference_pool_group}));
   return rules;
 }
 
@@ -199,6 +200,8 @@ core::Result<void> check_cluster(BlockingClient& client, const DoctorOptions& fl
     for (Finding& finding : check_access(client, rule, account)) findings.push_back(std::move(finding));
   if (!pods.selector.empty()) findings.push_back(check_selector(client, of_pods, pods.selector));
   if (!pods.service.empty()) findings.push_back(check_service(client, of_pods, pods));
+  if (!pods.inference_pool.empty())
+    for (Finding& finding : check_inference_pool(client, of_pods, pods)) findings.push_back(std::move(finding));
   if (flags.autoscaler == Autoscaler::kNone)
     check_own_targets(client, flags, made, of_pods, findings);
   else if (flags.program != "gateway")

@@ -269,6 +269,35 @@ Finding check_service(BlockingClient& client, const std::string& in_namespace, c
   return finding;
 }
 
+std::vector<Finding> check_inference_pool(BlockingClient& client, const std::string& in_namespace,
+                                          const gateway::PodOptions& options) {
+  Finding finding{fmt::format("InferencePool {} in namespace \"{}\"", options.inference_pool, in_namespace), {}, {}};
+  ApiCall call;
+  call.verb = "list";
+  call.resource = connect::inference_pools(options.inference_pool_group);
+  call.in_namespace = in_namespace;
+  call.query = "limit=1&fieldSelector=" + net::encode_query("metadata.name=" + options.inference_pool);
+  const auto answer = client.request(std::move(call));
+  const nlohmann::json none = nlohmann::json::array();
+  const nlohmann::json& items = answer ? connect::json_part(*answer, "items") : none;
+  if (!answer || !items.is_array() || items.empty()) {
+    const bool is_there = !answer && answer.error().reason != ApiReason::kNotFound;
+    finding.state = is_there ? Finding::State::kUnknown : Finding::State::kMissing;
+    finding.detail = answer     ? "it does not exist; the gateway waits for it"
+                     : is_there ? answer.error().message()
+                                : "install the definitions of the Gateway API Inference Extension";
+    return {finding};
+  }
+  const connect::InferencePool pool = connect::parse_inference_pool(items[0]);
+  if (pool.labels.empty() || pool.ports.empty()) {
+    finding.state = Finding::State::kMissing;
+    finding.detail = "it needs labels in spec.selector and a port in spec.targetPorts";
+    return {finding};
+  }
+  finding.detail = fmt::format("port {}", fmt::join(pool.ports, ", "));
+  return {finding, check_selector(client, in_namespace, pool.selector())};
+}
+
 namespace {
 
 // The scale of a target, or of the adapter of a component, whose name is then put in place of the component's.

@@ -61,6 +61,9 @@ class BlockingClient {
 // Whether a Service has endpoints with the port that the gateway uses.
 [[nodiscard]] Finding check_service(BlockingClient& client, const std::string& in_namespace,
                                     const gateway::PodOptions& options);
+// Whether an InferencePool exists, and selects pods.
+[[nodiscard]] std::vector<Finding> check_inference_pool(BlockingClient& client, const std::string& in_namespace,
+                                                        const gateway::PodOptions& options);
 // Whether an object exists that has /scale and selects pods.
 [[nodiscard]] std::vector<Finding> check_target(BlockingClient& client, const std::string& in_namespace,
                                                 connect::ScaleTarget target);

@@ -12,6 +12,7 @@
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/console.h"
+#include "cli/gateway_command.h"
 #include "cli/gateway_reload.h"
 #include "cli/gateway_setup.h"
 #include "cli/log_setup.h"
@@ -27,7 +28,7 @@ namespace {
 
 constexpr std::size_t kAccessLinesMax = 65'536;  // Lines that wait to be written.
 
-Usage gateway_usage(const options::Table& table) {
+Usage gateway_usage() {
   Usage usage;
   usage.command = "gateway";
   usage.summary =
@@ -36,6 +37,18 @@ Usage gateway_usage(const options::Table& table) {
       "tokens as they come, and accounts for them. Replicas are any OpenAI-compatible servers.";
   usage.operand = "URL";
   usage.many_operands = true;
+  usage.notes =
+      "SIGTERM drains: exit code 0 once all requests have ended, or after --drain-time; 1 if entries of the ledger "
+      "could\n"
+      "not be written. SIGHUP reads the configuration again, as does a change of its files; the log names the keys\n"
+      "that changed and need a restart.\n\n"
+      "Examples:\n"
+      "  penstock gateway http://127.0.0.1:8001 http://127.0.0.1:8002\n"
+      "  penstock gateway --config penstock.yaml --replicas-file replicas.json --ledger usage.sqlite\n";
+  return usage;
+}
+
+Usage with_flags(Usage usage, const options::Table& table) {
   usage.flags.push_back({"Flags",
                          "--config",
                          "FILE",
@@ -50,14 +63,6 @@ Usage gateway_usage(const options::Table& table) {
     if (flag.group != "SLO") usage.flags.push_back(std::move(flag));
   usage.flags.push_back(
       {"Log", "--log-events-markdown", {}, "print the reference of all log events and exit", {}, "true"});
-  usage.notes =
-      "SIGTERM drains: exit code 0 once all requests have ended, or after --drain-time; 1 if entries of the ledger "
-      "could\n"
-      "not be written. SIGHUP reads the configuration again, as does a change of its files; the log names the keys\n"
-      "that changed and need a restart.\n\n"
-      "Examples:\n"
-      "  penstock gateway http://127.0.0.1:8001 http://127.0.0.1:8002\n"
-      "  penstock gateway --config penstock.yaml --replicas-file replicas.json --ledger usage.sqlite\n";
   return usage;
 }
 
@@ -173,10 +178,11 @@ tl::expected<std::unique_ptr<logging::Logger>, int> open_access_file(const confi
 
 }  // namespace
 
-int serve_gateway(const Arguments& arguments) {
-  LoadedConfiguration started;
+int run_gateway(GatewayCommand command, const Arguments& arguments) {
+  LoadedConfiguration started{command.defaults};
   configuration::Configuration& made = started.made;
-  const auto parsed = parse_arguments(gateway_usage(started.table), arguments);
+  const std::string program = command.usage.command;
+  const auto parsed = parse_arguments(with_flags(std::move(command.usage), started.table), arguments);
   if (!parsed) return parsed.error();
   if (parsed->has("--options-markdown")) return print(reference(started.table));
   if (parsed->has("--log-events-markdown")) return print(logging::log_events_markdown());
@@ -188,6 +194,7 @@ int serve_gateway(const Arguments& arguments) {
   configuration::GatewaySetup& setup = made.gateway;
   if (const auto used = use_operands(setup, parsed->operands); !used) return report_error(used.error());
 
+  print_warnings(command.warnings);
   auto opened_log = open_log(made.log);
   if (!opened_log) return opened_log.error();
   logging::Logger& log = **opened_log;
@@ -198,7 +205,7 @@ int serve_gateway(const Arguments& arguments) {
   net::Loop loop;
   std::unique_ptr<gateway::Gateway> served;
   std::unique_ptr<gateway::Discovery> discovery;
-  GatewayReloader reloader{started, *parsed, log};
+  GatewayReloader reloader{started, *parsed, std::move(command.defaults), log};
   Shutdown shutdown{loop, log};
   const net::SignalWatch signals{loop, {SIGTERM, SIGINT, SIGHUP}, [&](int number) {
                                    if (number == SIGHUP) {
@@ -212,12 +219,14 @@ int serve_gateway(const Arguments& arguments) {
   if (const std::uint64_t may = net::prepare_descriptors(std::uint64_t{connections} * 2); may < connections)
     log.write(logging::Event::kFileLimitLow, {{"limit", may}, {"connections_max", connections}});
   gateway::GatewayOptions options = make_gateway_options(setup, *loaded);
-  check_addresses(setup, *loaded);
+  options.serves_http = command.serves_http || loaded->given("gateway.listen");
+  check_addresses(setup, *loaded, options.serves_http);
   if (!loaded->good()) return report_error(loaded->problems());
   const net::AccessOptions admin_access = options.admin_access;
+  const bool serves_http = options.serves_http;
   const auto listen = parse_listen(setup.listen, "--listen"),
              admin = parse_listen(setup.admin_listen, "--admin-listen");
-  auto takeover = request_takeover(*listen, parsed->has("--takeover"));
+  auto takeover = request_takeover(serves_http ? *listen : options.endpoint_picker->listen, parsed->has("--takeover"));
   auto ledger = open_ledger(setup, log);
   if (!ledger) return report_error(ledger.error());
   auto opened = gateway::Gateway::open(
@@ -244,22 +253,29 @@ int serve_gateway(const Arguments& arguments) {
                                  [&] { shutdown.take_over(*served, reloader.current().gateway); }};
   if (takeover) log.write(logging::Event::kTakeover, {{"role", "successor"}});
   Opening opening{loop, *served, std::move(takeover)};
-  const std::string scheme = setup.tls_certificate.empty() ? "http" : "https";
   const std::string admin_url =
       (setup.admin.tls_certificate.empty() ? "http://" : "https://") + served->admin_address().text();
-  log_start(log, "gateway");
-  log.write(logging::Event::kListening, {{"purpose", "api"}, {"url", scheme + "://" + served->address().text()}});
-  log.write(logging::Event::kListening, {{"purpose", "admin"}, {"url", admin_url}});
+  log_start(log, program);
+  std::string urls;
+  const auto listens = [&](std::string_view purpose, const std::string& url) {
+    log.write(logging::Event::kListening, {{"purpose", purpose}, {"url", url}});
+    if (purpose != "admin") urls += (urls.empty() ? "" : " and ") + url;
+  };
+  if (serves_http) listens("api", (setup.tls_certificate.empty() ? "http://" : "https://") + served->address().text());
+  if (const auto picker = served->endpoint_picker_address())
+    listens("endpoint picker", (setup.endpoint_picker.tls ? "grpcs://" : "grpc://") + picker->text());
+  listens("admin", admin_url);
   warn_if_exposed(log, "admin", served->admin_address(), admin_access);
-  if (const int code = print(fmt::format("gateway ready on {}://{}, metrics on {}/metrics\n", scheme,
-                                         served->address().text(), admin_url));
+  if (const int code = print(fmt::format("{} ready on {}, metrics on {}/metrics\n", program, urls, admin_url));
       code != kGood)
     return code;
   loop.run();
   discovery.reset();
   recorder->reset();
   served.reset();
-  return log_stop(log, "gateway", shutdown.cause(), *ledger->lost == 0 ? kGood : kEnvironment);
+  return log_stop(log, program, shutdown.cause(), *ledger->lost == 0 ? kGood : kEnvironment);
 }
+
+int serve_gateway(const Arguments& arguments) { return run_gateway({gateway_usage()}, arguments); }
 
 }  // namespace penstock::cli

@@ -23,11 +23,17 @@ core::Result<void> use_operands(configuration::GatewaySetup& setup, const std::v
   if (!discovery.replicas.empty() || !discovery.files.empty() || !discovery.dns.empty() || discovery.pods.follows_any())
     return {};
   return core::invalid_input({}, "there is no replica to send requests to",
-                             "name their URLs, a --replicas-file, or gateway.kubernetes.selector or .service");
+                             "name their URLs, a --replicas-file, or gateway.kubernetes.selector, .service or "
+                             ".inference_pool");
 }
 
-GatewayReloader::GatewayReloader(const LoadedConfiguration& started, const Parsed& parsed, logging::Logger& log)
-    : started_(started), parsed_(parsed), log_(log), file_(parsed.value_of("--config")) {}
+GatewayReloader::GatewayReloader(const LoadedConfiguration& started, const Parsed& parsed,
+                                 configuration::Configuration defaults, logging::Logger& log)
+    : started_(started),
+      parsed_(parsed),
+      defaults_(std::move(defaults)),
+      log_(log),
+      file_(parsed.value_of("--config")) {}
 
 void GatewayReloader::watch(net::Loop& loop, gateway::Gateway& served, gateway::Discovery& discovery) {
   stamps_.follow(watched_files(file_, current().gateway));
@@ -51,7 +57,7 @@ void GatewayReloader::reload(gateway::Gateway& served, gateway::Discovery& disco
 }
 
 options::Problems GatewayReloader::apply(gateway::Gateway& served, gateway::Discovery& discovery) {
-  auto next = std::make_unique<LoadedConfiguration>();
+  auto next = std::make_unique<LoadedConfiguration>(defaults_);
   if (options::Problems problems = read_again(parsed_, latest(), *next); !problems.empty()) return problems;
   if (const auto used = use_operands(next->made.gateway, parsed_.operands); !used) return {used.error()};
   const configuration::GatewaySetup& setup = next->made.gateway;

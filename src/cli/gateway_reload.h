@@ -23,8 +23,10 @@ namespace penstock::cli {
 // changed, and the keys that need a restart. Runs on one loop.
 class GatewayReloader {
  public:
-  // `started` is what the gateway runs with; it, the arguments and the log outlive the reloader.
-  GatewayReloader(const LoadedConfiguration& started, const Parsed& parsed, logging::Logger& log);
+  // `started` is what the gateway runs with, over the same `defaults`; it, the arguments and the log outlive the
+  // reloader.
+  GatewayReloader(const LoadedConfiguration& started, const Parsed& parsed, configuration::Configuration defaults,
+                  logging::Logger& log);
 
   // Reads the files again whenever one of them changes, unless gateway.watch is false.
   void watch(net::Loop& loop, gateway::Gateway& served, gateway::Discovery& discovery);
@@ -40,6 +42,7 @@ class GatewayReloader {
 
   const LoadedConfiguration& started_;
   const Parsed& parsed_;
+  const configuration::Configuration defaults_;
   logging::Logger& log_;
   std::string file_;
   std::unique_ptr<LoadedConfiguration> last_;  // Null before the first reload.

@@ -17,6 +17,7 @@
 #include "connect/sqlite/ledger_writer.h"
 #include "gateway/keys.h"
 #include "net/loop.h"
+#include "net/self_signed.h"
 #include "net/tls.h"
 #include "net/unix_time.h"
 #include "options/scalars.h"
@@ -160,6 +161,34 @@ void add_tls(const configuration::GatewaySetup& setup, gateway::GatewayOptions& 
   }
 }
 
+void add_endpoint_picker(const configuration::EndpointPickerSetup& setup, gateway::GatewayOptions& made,
+                         options::Reading& reading) {
+  if (setup.listen.empty()) return;
+  gateway::EndpointPickerOptions picker;
+  const auto listen = parse_listen(setup.listen, "gateway.endpoint_picker.listen");
+  if (!listen) return reading.report("gateway.endpoint_picker.listen", listen.error());
+  picker.listen = *listen;
+  if (!setup.health_listen.empty()) {
+    const auto health = parse_listen(setup.health_listen, "gateway.endpoint_picker.health_listen");
+    if (!health) return reading.report("gateway.endpoint_picker.health_listen", health.error());
+    picker.health_listen = *health;
+  }
+  if (setup.tls && setup.certificate.empty() != setup.key.empty()) return;
+  if (setup.tls) {
+    net::CertificateAndKey pems{setup.certificate, setup.key};
+    if (setup.certificate.empty()) {
+      auto self_signed = net::self_signed_certificate("penstock-epp");
+      if (!self_signed) return reading.report("gateway.endpoint_picker.tls", self_signed.error().message());
+      pems = *std::move(self_signed);
+    }
+    auto context = net::TlsContext::server(pems.certificate, pems.key);
+    if (!context) return reading.report("gateway.endpoint_picker.certificate", context.error().message());
+    picker.tls = *std::move(context);
+    picker.tls->use_http2();
+  }
+  made.endpoint_picker = std::move(picker);
+}
+
 void add_warm_up_prompts(const std::string& file, gateway::GatewayOptions& made, options::Reading& reading) {
   if (file.empty()) return;
   constexpr std::size_t kPromptsBytesMax = std::size_t{8} << 20;
@@ -239,6 +268,7 @@ gateway::GatewayOptions make_gateway_options(const configuration::GatewaySetup& 
   gateway::GatewayOptions made = setup.options;
   if (made.threads == 0) made.threads = std::max(1U, std::thread::hardware_concurrency());
   add_tls(setup, made, reading);
+  add_endpoint_picker(setup.endpoint_picker, made, reading);
   add_peer_tls(setup, made.peers, reading);
   for (std::size_t i = 0; i < setup.tenants.size(); ++i)
     add_keys(setup.tenants[i], static_cast<std::uint32_t>(i), made.api_keys, reading);
@@ -310,18 +340,35 @@ bool is_wildcard(const net::Address& address) {
 
 }  // namespace
 
-void check_addresses(const configuration::GatewaySetup& setup, options::Reading& reading) {
-  const auto api = parse_listen(setup.listen, "gateway.listen");
-  if (!api) reading.report("gateway.listen", api.error());
-  const auto admin = parse_listen(setup.admin_listen, "gateway.admin_listen");
-  if (!admin) reading.report("gateway.admin_listen", admin.error());
+void check_addresses(const configuration::GatewaySetup& setup, options::Reading& reading, bool serves_http) {
+  struct Listening {
+    std::string path, text;
+    net::Address address;
+  };
+  std::vector<Listening> all;
+  const auto add = [&](const char* path, const std::string& text) {
+    if (const auto address = parse_listen(text, path))
+      all.push_back({path, text, *address});
+    else
+      reading.report(path, address.error());
+  };
+  if (serves_http) add("gateway.listen", setup.listen);
+  add("gateway.admin_listen", setup.admin_listen);
+  const configuration::EndpointPickerSetup& picker = setup.endpoint_picker;
+  if (!picker.listen.empty()) add("gateway.endpoint_picker.listen", picker.listen);
+  if (!picker.listen.empty() && !picker.health_listen.empty())
+    add("gateway.endpoint_picker.health_listen", picker.health_listen);
   if (!setup.discovery.dns.empty())
     if (const auto name = gateway::parse_replicas_dns(setup.discovery.dns); !name)
       reading.report("gateway.replicas_dns", name.error());
-  if (!api || !admin || api->port() != admin->port() || api->port() == 0) return;
-  if (*api == *admin || is_wildcard(*api) || is_wildcard(*admin))
-    reading.report("gateway.admin_listen", fmt::format("must have another port than gateway.listen ({}), is {}",
-                                                       setup.listen, options::quote(setup.admin_listen)));
+  for (std::size_t i = 1; i < all.size(); ++i)
+    for (std::size_t j = 0; j < i; ++j) {
+      const net::Address &one = all[i].address, &other = all[j].address;
+      if (one.port() != other.port() || one.port() == 0) continue;
+      if (one == other || is_wildcard(one) || is_wildcard(other))
+        reading.report(all[i].path, fmt::format("must have another port than {} ({}), is {}", all[j].path, all[j].text,
+                                                options::quote(all[i].text)));
+    }
 }
 
 core::Result<net::Address> parse_listen(const std::string& text, std::string_view where) {

@@ -58,7 +58,7 @@ struct OpenedLedger {
 
 // Reports each address on which the gateway cannot listen, and a name of replicas that is none. Several sockets may
 // share a port, so that clients of the API would reach the admin address, and operators the API, if both had one.
-void check_addresses(const configuration::GatewaySetup& setup, options::Reading& reading);
+void check_addresses(const configuration::GatewaySetup& setup, options::Reading& reading, bool serves_http = true);
 
 // Accepts "127.0.0.1:8000", "[::]:8000" or ":8000", which listens on all addresses.
 [[nodiscard]] core::Result<net::Address> parse_listen(const std::string& text, std::string_view where);

@@ -31,11 +31,13 @@ using deployment::Autoscaler;
 
 constexpr std::uint32_t kReplicasMax = 100;
 constexpr std::size_t kCaBytesMax = 256 * 1024;
+constexpr const char* kGatewayName = "penstock-gateway";
 
 struct ManifestOptions {
   std::string image = "penstock:" PENSTOCK_VERSION, in_namespace = "default", name;
   std::uint32_t replicas = 1;
   std::vector<std::string> gateways;
+  std::string gateway_name = kGatewayName;
   Autoscaler autoscaler = Autoscaler::kNone;
   std::string ca_file, runbooks;
   bool pod_monitor = false, prometheus_rule = false, ledger_claims = false;
@@ -70,7 +72,9 @@ options::Table manifests_table(ManifestOptions& made) {
   table.group("Planner");
   table.add({"", "--gateway", "admin addresses of the gateways, as `penstock plan` takes them"}, names(made.gateways))
       .placeholder("HOST:PORT,…")
-      .by_default("penstock-gateway-admin.NAMESPACE.svc and the port of gateway.admin_listen");
+      .by_default("GATEWAY-NAME-admin.NAMESPACE.svc and the port of gateway.admin_listen");
+  table.add({"", "--gateway-name", "--name of the gateways that the planner observes"}, text(made.gateway_name))
+      .placeholder("NAME");
   table
       .add({"", "--autoscaler", "add a ScaledObject of KEDA, or a HorizontalPodAutoscaler, for each pool"},
            named_choice(made.autoscaler,
@@ -120,7 +124,7 @@ std::vector<std::string_view> other_flags(std::string_view program) {
   std::vector<std::string_view> flags;
   const auto add = [&](std::span<const std::string_view> more) { flags.insert(flags.end(), more.begin(), more.end()); };
   const bool is_autoscalers = program == "autoscalers";
-  if (program != "planner") flags = {"--gateway", "--ca", "--runbooks"};
+  if (program != "planner") flags = {"--gateway", "--gateway-name", "--ca", "--runbooks"};
   if (program != "gateway") flags.emplace_back("--ledger-claims");
   if (program != "planner" && !is_autoscalers)
     add(std::array<std::string_view, 2>{"--autoscaler", "--prometheus-rule"});
@@ -162,6 +166,10 @@ options::Problems check_flags(const ManifestOptions& flags, const Parsed& parsed
   };
   check("--name", flags.name,
         deployment::check_dns_label(flags.name, deployment::kLabelBytesMax - deployment::kSuffixBytesMax));
+  check("--gateway-name", flags.gateway_name,
+        deployment::check_dns_label(flags.gateway_name, deployment::kLabelBytesMax - deployment::kSuffixBytesMax));
+  if (parsed.has("--gateway-name") && !flags.gateways.empty())
+    report("--gateway-name", "has no effect with --gateway", "remove one of the two");
   check("--namespace", flags.in_namespace, deployment::check_dns_label(flags.in_namespace));
   check("--image", flags.image, deployment::check_image(flags.image));
   if (!flags.runbooks.empty()) check("--runbooks", flags.runbooks, deployment::check_link(flags.runbooks));
@@ -195,11 +203,21 @@ std::uint16_t port_of(const std::string& listen, const char* key, options::Readi
   return address ? address->port() : std::uint16_t{};
 }
 
-void set_token(const configuration::AccessSetup& access, deployment::ProgramManifest& program) {
+// The key of the Secret that the container has as a file; empty for no file.
+std::string secret_key_of(const std::string& file) {
   constexpr std::string_view kFolder = deployment::kSecretsFolder;
-  if (access.token_file.size() > kFolder.size())
-    program.metrics_token_key = access.token_file.substr(kFolder.size() + 1);
-  if (program.metrics_token_key.empty()) program.metrics_token_key = access.token_env;
+  return file.size() > kFolder.size() ? file.substr(kFolder.size() + 1) : std::string{};
+}
+
+// What Prometheus needs to read /metrics of the admin address.
+void set_metrics_access(const configuration::GatewaySetup& setup, deployment::GatewayManifest& gateway,
+                        options::Reading& reading) {
+  const configuration::AccessSetup& admin = setup.admin;
+  gateway.metrics_token_key = secret_key_of(admin.token_file);
+  if (gateway.metrics_token_key.empty()) gateway.metrics_token_key = admin.token_env;
+  gateway.metrics_ca_key = secret_key_of(setup.peer_ca_file);
+  if (gateway.pod_monitor && !admin.client_ca.empty() && gateway.metrics_token_key.empty())
+    reading.report("gateway.admin_tls.client_ca", "a PodMonitor shows no certificate", "add gateway.admin_token_file");
 }
 
 // Also with one replica: there are two while a pod is replaced, and more after `kubectl scale`.
@@ -219,6 +237,12 @@ deployment::GatewayManifest gateway_manifest(const ManifestOptions& flags, const
   if (gateway.port == gateway.admin_port)
     reading.report("gateway.admin_listen", "needs a port of its own, because both addresses are of one pod");
   gateway.admin_has_tls = !setup.admin.tls_certificate.empty();
+  if (const configuration::EndpointPickerSetup& picker = setup.endpoint_picker; !picker.listen.empty()) {
+    gateway.picker_port = port_of(picker.listen, "gateway.endpoint_picker.listen", reading);
+    gateway.picker_has_tls = picker.tls;
+    if (gateway.picker_port == gateway.port || gateway.picker_port == gateway.admin_port)
+      reading.report("gateway.endpoint_picker.listen", "needs a port of its own, because all are of one pod");
+  }
   gateway.hosts = setup.admin.hosts;
   gateway.replicas = flags.replicas;
   if (setup.options.memory_max) gateway.memory_mib = memory_limit_mib(*setup.options.memory_max);
@@ -229,10 +253,12 @@ deployment::GatewayManifest gateway_manifest(const ManifestOptions& flags, const
   if (!reading.given("gateway.drain_delay"))  // Nodes need time to learn that a pod is not ready.
     for (const char* argument : {"--drain-delay", "5s"}) gateway.arguments.emplace_back(argument);
   if (const gateway::PodOptions& pods = setup.discovery.pods; pods.follows_any() && pods.kubeconfig.empty()) {
-    gateway.access = deployment::gateway_access(pods.in_namespace.empty() ? flags.in_namespace : pods.in_namespace,
-                                                {!pods.selector.empty(), !pods.service.empty()});
+    gateway.access =
+        deployment::gateway_access(pods.in_namespace.empty() ? flags.in_namespace : pods.in_namespace,
+                                   {!pods.selector.empty() || !pods.inference_pool.empty(), !pods.service.empty(),
+                                    pods.inference_pool, pods.inference_pool_group});
   }
-  set_token(setup.admin, gateway);
+  set_metrics_access(setup, gateway, reading);
   if (has_shared_limits(setup) && setup.options.peers.urls.empty()) {
     gateway.shares_budgets = true;
     if (gateway.admin_has_tls && setup.peer_ca_file.empty())
@@ -266,7 +292,7 @@ deployment::PlannerManifest planner_manifest(const ManifestOptions& flags, const
   planner.replicas = flags.replicas;
   planner.gateway = fmt::format("{}", fmt::join(flags.gateways, ","));
   if (planner.gateway.empty())
-    planner.gateway = fmt::format("penstock-gateway-admin.{}.svc:{}", flags.in_namespace,
+    planner.gateway = fmt::format("{}-admin.{}.svc:{}", flags.gateway_name, flags.in_namespace,
                                   port_of(made.gateway.admin_listen, "gateway.admin_listen", reading));
   planner.autoscaler = flags.autoscaler;
   if (flags.autoscaler != Autoscaler::kNone) planner.targets = scale_targets(flags.in_namespace, made, reading);
@@ -312,12 +338,17 @@ deployment::PlannerManifest planner_manifest(const ManifestOptions& flags, const
   return planner;
 }
 
-// What the pods do not share, as comments; empty for a single one.
-std::string shares_of(const ManifestOptions& flags, const configuration::GatewaySetup& setup) {
-  if (flags.replicas == 1) return {};
+// What a gateway's pods do not share, what a planner needs to find them, and what Prometheus needs, as comments.
+std::string gateway_notes(const ManifestOptions& flags, const configuration::GatewaySetup& setup) {
   std::string text;
-  if (!setup.ledger.empty() && !flags.ledger_claims)
+  if (flags.replicas > 1 && !setup.ledger.empty() && !flags.ledger_claims)
     text += "# Each pod has a ledger of its own, which ends with the pod. --ledger-claims keeps the ledgers.\n";
+  if (flags.name != kGatewayName)
+    text += fmt::format("# `penstock manifests planner` finds this gateway with --gateway-name {}.\n", flags.name);
+  if (flags.pod_monitor && !setup.admin.tls_certificate.empty() && setup.peer_ca_file.empty())
+    text +=
+        "# Prometheus must trust the CA of gateway.admin_tls.certificate; gateway.peer_ca_file names it for the "
+        "PodMonitor.\n";
   return text;
 }
 
@@ -391,7 +422,7 @@ int write_manifests(const Arguments& arguments) {
   std::vector<nlohmann::ordered_json> objects;
   const auto finish = [&](const auto& manifest) {
     header += notes_of(manifest, flags.autoscaler);
-    if (kind == "gateway") header += shares_of(flags, made.gateway);
+    if (kind == "gateway") header += gateway_notes(flags, made.gateway);
     objects = manifests_of(manifest);
     if (flags.prometheus_rule) rule = "---\n" + deployment::prometheus_rule_of(manifest, flags.runbooks);
   };

@@ -83,6 +83,8 @@ void ContainerNeeds::gateway(const configuration::GatewaySetup& setup) {
   read_file("gateway.admin_tls.certificate", setup.admin.tls_certificate);
   read_file("gateway.admin_tls.key", setup.admin.tls_key);
   read_file("gateway.admin_tls.client_ca", setup.admin.client_ca);
+  read_file("gateway.endpoint_picker.certificate", setup.endpoint_picker.certificate);
+  read_file("gateway.endpoint_picker.key", setup.endpoint_picker.key);
   read_file("gateway.peer_ca_file", setup.peer_ca_file);
   read_file("gateway.warm_up_prompts", setup.warm_up_prompts);
   for (const std::string& file : setup.discovery.files) read_file("gateway.replicas_file", file);

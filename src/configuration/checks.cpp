@@ -239,6 +239,29 @@ void check_caps(const dispatch::TokenCaps& caps, std::uint32_t context, const st
                      "prompt and answer together have at most the tokens of context");
 }
 
+void check_endpoint_picker(const EndpointPickerSetup& picker, Reading& reading) {
+  if (!reading.is_read("gateway.endpoint_picker")) return;
+  if (picker.certificate.empty() != picker.key.empty())
+    reading.report(picker.key.empty() ? "gateway.endpoint_picker.certificate" : "gateway.endpoint_picker.key",
+                   "TLS needs a certificate and a key, one of them is missing");
+  if (!picker.tls && !picker.certificate.empty())
+    reading.report("gateway.endpoint_picker.certificate", "has no effect without gateway.endpoint_picker.tls");
+  if (picker.listen.empty() && !picker.health_listen.empty())
+    reading.report("gateway.endpoint_picker.health_listen", "has no effect without gateway.endpoint_picker.listen");
+}
+
+void check_followed_pods(const gateway::PodOptions& pods, Reading& reading) {
+  if (!reading.is_read("gateway.kubernetes")) return;
+  if (!pods.inference_pool.empty() && !(pods.selector.empty() && pods.service.empty()))
+    reading.report(
+        "gateway.kubernetes.inference_pool",
+        "names the pods, as does gateway.kubernetes." + std::string{pods.service.empty() ? "selector" : "service"},
+        "remove one of them");
+  if (!pods.ports.empty() && (pods.selector.empty() || !pods.service.empty()))
+    reading.report("gateway.kubernetes.ports", "are those of pods that gateway.kubernetes.selector selects",
+                   pods.inference_pool.empty() ? "add a selector" : "an InferencePool states its own");
+}
+
 }  // namespace
 
 void settle_planner(Configuration& made, Reading& reading) {
@@ -271,6 +294,8 @@ void settle_gateway(Configuration& made, Reading& reading) {
   if (setup.tls_certificate.empty() != setup.tls_key.empty() && reading.is_read("gateway.tls"))
     reading.report(setup.tls_key.empty() ? "gateway.tls.certificate" : "gateway.tls.key",
                    "TLS needs a certificate and a key, one of them is missing");
+  check_endpoint_picker(setup.endpoint_picker, reading);
+  check_followed_pods(setup.discovery.pods, reading);
   const std::vector<std::string>& fields = setup.options.forward.fields;
   for (std::size_t i = 0; i < fields.size(); ++i)
     if (!gateway::is_engine_control(fields[i]))

@@ -112,9 +112,16 @@ struct AccessSetup {
   std::string tls_certificate, tls_key, client_ca;  // Files; empty means plain HTTP, or no client certificates.
 };
 
+struct EndpointPickerSetup {
+  std::string listen, health_listen;  // Empty: none.
+  bool tls = true;
+  std::string certificate, key;  // Files; empty: a self-signed certificate is made at the start.
+};
+
 struct GatewaySetup {
   std::string listen = "127.0.0.1:8000", admin_listen = "127.0.0.1:8081";
   AccessSetup admin;
+  EndpointPickerSetup endpoint_picker;
   std::string tls_certificate, tls_key;  // Files; empty means plain HTTP.
   std::string ledger;                    // SQLite file; empty means none.
   core::Duration ledger_retention{};     // Entries older than this are removed; 0 keeps all.
@@ -239,6 +246,7 @@ void add_tenants(options::Table& table, GatewaySetup& gateway);
 void add_classes(options::Table& table, dispatch::DispatchOptions& dispatch);
 void add_deferral(options::Table& table, dispatch::BatchOptions& batch);
 void add_peers(options::Table& table, GatewaySetup& gateway);
+void add_endpoint_picker(options::Table& table, EndpointPickerSetup& picker);
 void add_log(options::Table& table, logging::LoggerOptions& log);
 void add_prometheus(options::Table& table, connect::PrometheusOptions& prometheus);
 

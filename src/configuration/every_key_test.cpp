@@ -30,6 +30,7 @@ std::string other_value(const Option& option) {
                                                                   {"text", "some.file"},
                                                                   {"list", "some.file,another.file"},
                                                                   {"count", "77"},
+                                                                  {"counts", "77,78"},
                                                                   {"whole number", "-7"},
                                                                   {"number", "77"},
                                                                   {"duration", "77s"},

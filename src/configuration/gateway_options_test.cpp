@@ -174,6 +174,23 @@ TEST(GatewayOptions, ContradictionsNameTheirPlace) {
        "p.yaml:1:18: gateway.peers: gateways identify themselves to each other by a token only, and there is none; set "
        "gateway.admin_token_file or gateway.admin_token_env\n"},
       {"models: [{name: m}, {name: m}]\n", "p.yaml:1:21: models[1]: the name 'm' is used twice\n"},
+      {"gateway: {endpoint_picker: {listen: ':9002', certificate: c.pem}}\n",
+       "p.yaml:1:59: gateway.endpoint_picker.certificate: TLS needs a certificate and a key, one of them is missing\n"},
+      {"gateway: {endpoint_picker: {listen: ':9002', tls: false, certificate: c.pem, key: k.pem}}\n",
+       "p.yaml:1:71: gateway.endpoint_picker.certificate: has no effect without gateway.endpoint_picker.tls\n"},
+      {"gateway: {endpoint_picker: {health_listen: ':9003'}}\n",
+       "p.yaml:1:44: gateway.endpoint_picker.health_listen: has no effect without gateway.endpoint_picker.listen\n"},
+      {"gateway: {kubernetes: {inference_pool: chat, selector: app=vllm}}\n",
+       "p.yaml:1:40: gateway.kubernetes.inference_pool: names the pods, as does gateway.kubernetes.selector; remove "
+       "one "
+       "of them\n"},
+      {"gateway: {kubernetes: {inference_pool: chat, ports: [8000]}}\n",
+       "p.yaml:1:53: gateway.kubernetes.ports: are those of pods that gateway.kubernetes.selector selects; an "
+       "InferencePool states its own\n"},
+      {"gateway: {kubernetes: {selector: app=vllm, ports: [8000, 8000]}}\n",
+       "p.yaml:1:51: gateway.kubernetes.ports: has '8000' twice\n"},
+      {"gateway: {kubernetes: {selector: app=vllm, ports: [0]}}\n",
+       "p.yaml:1:51: gateway.kubernetes.ports: must be from 1 to 65535, is '0'\n"},
   };
   for (const auto& [yaml, message] : cases) EXPECT_EQ(problems(yaml), message);
 }
@@ -208,6 +225,17 @@ TEST(GatewayOptions, ShareOneFileWithThePlanners) {
   EXPECT_EQ(made.run.slo.ttft, core::Duration{1s});
   EXPECT_EQ(made.gateway.options.dispatch.interactive.queue_time, core::Duration{3s});
   EXPECT_EQ(made.run.pools[0].max_replicas, 4U);
+}
+
+TEST(GatewayOptions, SeveralPortsOfAPodAreAListOrOneNumber) {
+  using Ports = std::vector<std::uint16_t>;
+  const auto ports = [](const char* text) {
+    return loaded(std::string{"gateway: {kubernetes: {selector: app=vllm, ports: "} + text + "}}\n")
+        .gateway.discovery.pods.ports;
+  };
+  EXPECT_EQ(ports("[8001, 8000]"), (Ports{8001, 8000}));
+  EXPECT_EQ(ports("8001"), (Ports{8001}));
+  EXPECT_EQ(ports("'8001,8002'"), (Ports{8001, 8002}));
 }
 
 TEST(GatewayOptions, RenamedKeysNameTheNewOne) {

@@ -350,8 +350,8 @@ std::vector<std::string_view> replay_groups() {
 }
 
 std::vector<std::string_view> gateway_groups() {
-  return {"Addresses", "Operation", "Replicas",   "Forwarding", "Routing",
-          "Admission", "Deferral",  "Accounting", "SLO",        "Log"};
+  return {"Addresses", "Endpoint picker", "Operation",  "Replicas", "Forwarding", "Routing",
+          "Admission", "Deferral",        "Accounting", "SLO",      "Log"};
 }
 
 std::vector<std::string_view> planner_groups() { return {"Prometheus"}; }

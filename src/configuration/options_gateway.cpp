@@ -159,7 +159,8 @@ void add_replicas(Table& table, GatewaySetup& setup) {
   table.add({"gateway.dns_interval", "", "from one lookup of a host name of replicas to the next"},
             duration_above_zero(setup.discovery.dns_interval));
   gateway::PodOptions& pods = setup.discovery.pods;
-  table.add({"gateway.kubernetes.selector", "", "label selector of the pods that are the replicas, such as app=vllm"},
+  table.add({"gateway.kubernetes.selector", "--endpoint-selector",
+             "label selector of the pods that are the replicas, such as app=vllm"},
             text(pods.selector));
   table.add({"gateway.kubernetes.service", "",
              "name of a Service whose endpoints are the replicas; with a selector, its pods add roles, pools and "
@@ -169,11 +170,19 @@ void add_replicas(Table& table, GatewaySetup& setup) {
       {"gateway.kubernetes.port_name", "",
        "name of the Service's port; by default its only port, or the one with the number gateway.kubernetes.port"},
       text(pods.port_name));
-  table.add({"gateway.kubernetes.namespace", "",
+  table.add({"gateway.kubernetes.inference_pool", "--pool-name",
+             "name of an InferencePool whose pods and ports are the replicas; instead of a selector or Service"},
+            text(pods.inference_pool));
+  table.add({"gateway.kubernetes.inference_pool_group", "--pool-group", "API group of that InferencePool"},
+            text_choice(pods.inference_pool_group, {connect::kInferencePoolGroup, connect::kInferencePoolOldGroup}));
+  table.add({"gateway.kubernetes.namespace", "--pool-namespace",
              "namespace of these pods; by default that of the kubeconfig or of the gateway's own pod"},
             text(pods.in_namespace));
   table.add({"gateway.kubernetes.port", "", "port of the engine in each of these pods"},
             count(pods.port, 1, UINT16_MAX));
+  table.add({"gateway.kubernetes.ports", "--endpoint-target-ports",
+             "ports of several engines in each of these pods, each of them a replica; instead of port"},
+            counts(pods.ports, 1, UINT16_MAX));
   table.add({"gateway.kubernetes.pool_label", "",
              "label of a pod that names its pool in `pools`; a pod without it belongs to the pool default"},
             text(pods.pool_label));
@@ -383,6 +392,7 @@ void add_log(Table& table, logging::LoggerOptions& log) {
 
 void add_gateway(Table& table, GatewaySetup& setup) {
   add_addresses(table, setup);
+  add_endpoint_picker(table, setup.endpoint_picker);
   add_operation(table, setup);
   add_replicas(table, setup);
   add_forwarding(table, setup.options);

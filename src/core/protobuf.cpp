@@ -10,6 +10,8 @@ void append_varint(std::string& to, std::uint64_t value) {
   to.push_back(static_cast<char>(value));
 }
 
+std::size_t varint_size(std::uint64_t value) { return (static_cast<std::size_t>(std::bit_width(value | 1)) + 6) / 7; }
+
 // Small numbers of either sign become small numbers.
 std::uint64_t zigzag(std::int64_t value) {
   return static_cast<std::uint64_t>(value) << 1 ^ static_cast<std::uint64_t>(value >> 63);
@@ -76,8 +78,7 @@ void Writer::real(std::uint32_t number, double value) {
 }
 
 void Writer::bytes(std::uint32_t number, std::string_view value) {
-  append_varint(message_, std::uint64_t{number} << 3 | kBytes);
-  append_varint(message_, value.size());
+  append_bytes_head(message_, number, value.size());
   message_ += value;
 }
 
@@ -88,6 +89,15 @@ void Writer::signed_varints(std::uint32_t number, std::span<const std::int64_t> 
   std::string packed;
   for (const std::int64_t value : values) append_varint(packed, zigzag(value));
   bytes(number, packed);
+}
+
+std::size_t bytes_field_size(std::uint32_t number, std::size_t size) {
+  return varint_size(std::uint64_t{number} << 3) + varint_size(size) + size;
+}
+
+void append_bytes_head(std::string& message, std::uint32_t number, std::size_t size) {
+  append_varint(message, std::uint64_t{number} << 3 | kBytes);
+  append_varint(message, size);
 }
 
 void append_delimited(std::string& stream, std::string_view message) {

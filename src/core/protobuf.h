@@ -3,11 +3,13 @@
 #pragma once
 
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace penstock::core::protobuf {
 
@@ -42,11 +44,17 @@ class Writer {
   void bytes(std::uint32_t number, std::string_view value);
   void signed_varint(std::uint32_t number, std::int64_t value);                     // sint32 and sint64.
   void signed_varints(std::uint32_t number, std::span<const std::int64_t> values);  // Packed; nothing if empty.
-  [[nodiscard]] const std::string& message() const { return message_; }
+  [[nodiscard]] const std::string& message() const& { return message_; }
+  [[nodiscard]] std::string message() && { return std::move(message_); }
 
  private:
   std::string message_;
 };
+
+// For messages that are written into one string from the outside to the inside, so that long bytes are copied once: the
+// size of a field that holds so many bytes, and what precedes them.
+[[nodiscard]] std::size_t bytes_field_size(std::uint32_t number, std::size_t size);
+void append_bytes_head(std::string& message, std::uint32_t number, std::size_t size);
 
 // Appends the message after its length, as streams of messages have it.
 void append_delimited(std::string& stream, std::string_view message);

@@ -19,6 +19,19 @@ TEST(Protobuf, WritesTheBytesOfTheSpecification) {
   EXPECT_EQ(writer.message(), "\x08\x96\x01\x12\x07testing\x19\0\0\0\0\0\0\xf0\x3f"s);
 }
 
+TEST(Protobuf, AMessageIsWrittenFromTheOutsideToTheInside) {
+  for (const std::uint32_t number : {1U, 15U, 16U, 0x1fffffffU})
+    for (const std::size_t size : {0, 1, 127, 128, 16'383, 16'384}) {
+      const std::string text(size, 'x');
+      Writer writer;
+      writer.bytes(number, text);
+      std::string message;
+      append_bytes_head(message, number, size);
+      EXPECT_EQ(message + text, writer.message());
+      EXPECT_EQ(bytes_field_size(number, size), writer.message().size());
+    }
+}
+
 TEST(Protobuf, WritesSignedNumbersAndMessagesOfAStream) {
   Writer writer;
   writer.signed_varint(1, -1);

@@ -40,6 +40,13 @@ std::vector<AccessRule> gateway_access(const std::string& in_namespace, const Fo
                      {"list", "watch"},
                      {},
                      "the gateway follows the endpoints of its Service"});
+  if (!followed.inference_pool.empty())
+    rules.push_back({in_namespace,
+                     followed.inference_pool_group,
+                     "inferencepools",
+                     {"list", "watch"},
+                     {followed.inference_pool},
+                     "the gateway follows the selector and the ports of its InferencePool"});
   return rules;
 }
 

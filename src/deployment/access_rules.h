@@ -24,6 +24,7 @@ struct AccessRule {
 // What a gateway follows in a namespace.
 struct FollowedObjects {
   bool pods = true, endpoint_slices = false;
+  std::string inference_pool{}, inference_pool_group{};  // Empty: none.
 };
 [[nodiscard]] std::vector<AccessRule> gateway_access(const std::string& in_namespace,
                                                      const FollowedObjects& followed = {});

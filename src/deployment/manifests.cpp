@@ -23,6 +23,7 @@ constexpr std::int64_t kSettleTime = 5;  // Seconds after the drain in which req
 constexpr const char* kMetric = "penstock_target_replicas";
 constexpr const char* kExternalMetrics = "external.metrics.k8s.io";
 constexpr const char* kMonitoring = "monitoring.coreos.com/v1";
+constexpr const char* kPickerPort = "grpc-ext-proc";
 constexpr const char* kRbac = "rbac.authorization.k8s.io";
 
 // RFC 4648, section 4, as caBundle has it.
@@ -129,10 +130,11 @@ class Objects {
         endpoint["scheme"] = "https";
         // Prometheus scrapes by address, which certificates of Services do not contain.
         endpoint["tlsConfig"] = {{"serverName", program_.name + "-admin." + program_.in_namespace + ".svc"}};
+        if (!program_.metrics_ca_key.empty())
+          endpoint["tlsConfig"]["ca"]["secret"] = secret_key(program_.metrics_ca_key);
       }
       if (!program_.metrics_token_key.empty())
-        endpoint["authorization"] = {
-            {"credentials", {{"name", program_.name + "-secrets"}, {"key", program_.metrics_token_key}}}};
+        endpoint["authorization"] = {{"credentials", secret_key(program_.metrics_token_key)}};
     }
     add(kMonitoring, "PodMonitor")["spec"] = {{"selector", {{"matchLabels", selector_}}},
                                               {"podMetricsEndpoints", std::move(endpoints)}};
@@ -149,9 +151,7 @@ class Objects {
   void add_deployment(const Shape& shape, Json container, Json state) {
     Json environment = Json::array();
     for (const std::string& variable : program_.variables)
-      environment.push_back(
-          {{"name", variable},
-           {"valueFrom", {{"secretKeyRef", {{"name", program_.name + "-secrets"}, {"key", variable}}}}}});
+      environment.push_back({{"name", variable}, {"valueFrom", {{"secretKeyRef", secret_key(variable)}}}});
     if (!environment.empty()) container["env"] = std::move(environment);
     container["securityContext"] = {
         {"allowPrivilegeEscalation", false}, {"readOnlyRootFilesystem", true}, {"capabilities", {{"drop", {"ALL"}}}}};
@@ -212,6 +212,10 @@ class Objects {
   [[nodiscard]] std::vector<Json> take() { return std::move(all_); }
 
  private:
+  [[nodiscard]] Json secret_key(const std::string& key) const {
+    return {{"name", program_.name + "-secrets"}, {"key", key}};
+  }
+
   const ProgramManifest& program_;
   const Json labels_;
   Json selector_;
@@ -282,7 +286,15 @@ std::vector<Json> manifests_of(const GatewayManifest& gateway) {
   const bool has_claims = gateway.keeps_ledger && gateway.has_ledger_claims;
   const bool has_claim = gateway.keeps_ledger && !has_claims && gateway.replicas == 1;
   if (has_claim) objects.add("v1", "PersistentVolumeClaim")["spec"] = claim_of_ledger();
-  objects.add_service({}, Json::array({service_port("http", gateway.port)}));
+  Json service_ports = Json::array({service_port("http", gateway.port)});
+  Json ports = Json::array({container_port("http", gateway.port), container_port("admin", gateway.admin_port)});
+  if (gateway.picker_port != 0) {
+    ports.push_back(container_port(kPickerPort, gateway.picker_port));
+    Json& port = service_ports.emplace_back(service_port(kPickerPort, gateway.picker_port));
+    // Gateways connect by TLS unless the port says that it is HTTP/2 without.
+    if (!gateway.picker_has_tls) port["appProtocol"] = "kubernetes.io/h2c";
+  }
+  objects.add_service({}, service_ports);
   // Planners observe each gateway, also one that is not ready because it has no replicas or drains. Gateways that share
   // budgets do so, too.
   objects.add_headless_service("-admin", Json::array({service_port("admin", gateway.admin_port)}));
@@ -302,11 +314,13 @@ std::vector<Json> manifests_of(const GatewayManifest& gateway) {
          {std::string{"--peers"}, fmt::format("{}://{}-admin.{}.svc:{}", gateway.admin_has_tls ? "https" : "http",
                                               gateway.name, gateway.in_namespace, gateway.admin_port)})
       arguments.push_back(argument);
-  Json container =
-      container_of(gateway, "gateway", std::move(arguments),
-                   Json::array({container_port("http", gateway.port), container_port("admin", gateway.admin_port)}),
-                   {{"requests", {{"cpu", "1"}, {"memory", memory_text(gateway.memory_mib / 2)}}},
-                    {"limits", {{"memory", memory_text(gateway.memory_mib)}}}});
+  if (gateway.picker_port != 0)
+    for (const std::string& argument :
+         {std::string{"--endpoint-picker-listen"}, fmt::format(":{}", gateway.picker_port)})
+      arguments.push_back(argument);
+  Json container = container_of(gateway, "gateway", std::move(arguments), std::move(ports),
+                                {{"requests", {{"cpu", "1"}, {"memory", memory_text(gateway.memory_mib / 2)}}},
+                                 {"limits", {{"memory", memory_text(gateway.memory_mib)}}}});
   container["livenessProbe"] = http_probe("/health", "admin", gateway.admin_has_tls, 10);
   container["readinessProbe"] = http_probe("/ready", "admin", gateway.admin_has_tls, 2);
   const Json state =

@@ -32,11 +32,14 @@ struct ProgramManifest {
   std::vector<std::string> arguments;  // After those that the manifest itself needs.
   bool pod_monitor = false;            // For the operator of Prometheus.
   std::string metrics_token_key;       // Key of the Secret with the token for /metrics; empty: none.
+  std::string metrics_ca_key;          // Key of the Secret with the CA of /metrics; empty: one that Prometheus trusts.
 };
 
 struct GatewayManifest : ProgramManifest {
   std::uint16_t port = 8000, admin_port = 8081;
   bool admin_has_tls = false;
+  std::uint16_t picker_port = 0;  // Of its endpoint picker; 0: none.
+  bool picker_has_tls = false;
   std::uint32_t replicas = 1;
   bool shares_budgets = false;      // The pods report to each other what they took from budgets.
   std::uint64_t memory_mib = 1024;  // Limit of the container, which requests half of it.

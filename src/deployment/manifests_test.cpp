@@ -50,6 +50,21 @@ TEST(Manifests, AProgramWithoutPermissionsHasNoTokenAndNoRole) {
   EXPECT_EQ(pod_of(objects)["automountServiceAccountToken"], false);
 }
 
+TEST(Manifests, AnEndpointPickerIsAPortOfTheService) {
+  auto gateway = with_names<GatewayManifest>();
+  gateway.picker_port = 9002;
+  for (const bool has_tls : {true, false}) {
+    gateway.picker_has_tls = has_tls;
+    const auto objects = manifests_of(gateway);
+    const Json& port = find(objects, "Service")["spec"]["ports"].at(1);
+    EXPECT_EQ(port["name"], "grpc-ext-proc");
+    EXPECT_EQ(port["port"], 9002);
+    EXPECT_EQ(port.value("appProtocol", ""), has_tls ? "" : "kubernetes.io/h2c");
+    EXPECT_NE(pod_of(objects)["containers"][0]["args"].dump().find(R"("--endpoint-picker-listen",":9002")"),
+              std::string::npos);
+  }
+}
+
 TEST(Manifests, ARoleIsInTheNamespaceOfItsResources) {
   auto gateway = with_names<GatewayManifest>();
   gateway.access = gateway_access("engines");
@@ -240,6 +255,9 @@ TEST(Manifests, APlannerMayPatchObjectsWithoutAScale) {
 
 TEST(Manifests, ARuleIsShownAsALineOfARole) {
   EXPECT_EQ(role_line(gateway_access("a")[0]), R"({apiGroups: [""], resources: ["pods"], verbs: ["list", "watch"]})");
+  EXPECT_EQ(role_line(gateway_access("a", {true, false, "chat", "inference.networking.k8s.io"}).at(1)),
+            R"({apiGroups: ["inference.networking.k8s.io"], resources: ["inferencepools"], resourceNames: ["chat"], )"
+            R"(verbs: ["list", "watch"]})");
   const auto rules = gateway_access("a", {false, true});
   ASSERT_EQ(rules.size(), 1U);
   EXPECT_EQ(role_line(rules[0]),
@@ -259,6 +277,18 @@ TEST(Manifests, TheEnginesAreScrapedThroughThePlannerOnly) {
   };
   EXPECT_EQ(paths_of(manifests_of(planner)), (std::vector<std::string>{"/metrics", "/metrics/engines"}));
   EXPECT_EQ(paths_of(manifests_of(gateway)), std::vector<std::string>{"/metrics"});
+}
+
+TEST(Manifests, PrometheusVerifiesTheAdminAddressWithTheCaOfTheSecret) {
+  auto gateway = with_names<GatewayManifest>();
+  gateway.pod_monitor = gateway.admin_has_tls = true;
+  gateway.metrics_ca_key = "ca.crt";
+  const auto tls_of = [](const std::vector<Json>& objects) {
+    return find(objects, "PodMonitor")["spec"]["podMetricsEndpoints"][0]["tlsConfig"];
+  };
+  EXPECT_EQ(tls_of(manifests_of(gateway))["ca"]["secret"].dump(), R"({"name":"gw-secrets","key":"ca.crt"})");
+  gateway.metrics_ca_key.clear();
+  EXPECT_FALSE(tls_of(manifests_of(gateway)).contains("ca"));
 }
 
 TEST(Manifests, ThePrometheusRuleHasTheEmbeddedRulesAsItsSpec) {

@@ -74,10 +74,12 @@ class CircuitBreaker {
     closed_at_ = now;
   }
   // Returns true if the failure counts and the caller must decide about an ejection. A failed trial ejects at once.
-  [[nodiscard]] bool failed(std::uint32_t period, core::Instant now) {
+  [[nodiscard]] bool failed(std::uint32_t period, core::Instant now, bool reached = true) {
     if (period != period_) return false;
     window_.add(false, now);
     ++failures_;
+    if (!reached && options_.ejects_unreached && options_.failures != CircuitBreakerOptions::kNever)
+      failures_ = std::max(failures_, options_.failures);
     trial_in_flight_ = false;
     if (state_ != State::kTrying) return state_ == State::kClosed;
     eject(EjectionCause::kFailedTrial, now);

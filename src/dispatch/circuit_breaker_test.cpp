@@ -39,6 +39,23 @@ TEST(CircuitBreaker, CountsConsecutiveFailures) {
   EXPECT_TRUE(breaker.lets_through(kNow)) << "the caller decides about the ejection";
 }
 
+TEST(CircuitBreaker, AReplicaThatIsNotReachedHasTooManyFailuresAtOnceIfTheOptionsSaySo) {
+  CircuitBreaker patient{options()};
+  EXPECT_TRUE(patient.failed(0, kNow, false));
+  EXPECT_FALSE(patient.has_too_many_failures());
+  CircuitBreakerOptions at_once = options();
+  at_once.ejects_unreached = true;
+  CircuitBreaker breaker{at_once};
+  EXPECT_TRUE(breaker.failed(0, kNow, true));
+  EXPECT_FALSE(breaker.has_too_many_failures()) << "it was reached";
+  EXPECT_TRUE(breaker.failed(0, kNow, false));
+  EXPECT_TRUE(breaker.has_too_many_failures());
+  at_once.failures = CircuitBreakerOptions::kNever;
+  CircuitBreaker never{at_once};
+  EXPECT_TRUE(never.failed(0, kNow, false));
+  EXPECT_FALSE(never.has_too_many_failures());
+}
+
 TEST(CircuitBreaker, AllowsOneTrialAfterTheEjection) {
   CircuitBreaker breaker = ejected();
   EXPECT_EQ(breaker.cause(), EjectionCause::kConsecutiveFailures);

@@ -128,7 +128,7 @@ void report_attempt(ReplicaSet& replicas, const ActiveRequest& request, Attempt 
     case Attempt::kAnswered: return replicas.succeeded(request.slot, request.breaker_period, now);
     case Attempt::kAbandoned: return replicas.undecided(request.slot, request.breaker_period, now);
     case Attempt::kBusy: return replicas.busy(request.slot, request.breaker_period, now);
-    case Attempt::kUnreached:
+    case Attempt::kUnreached: return replicas.faulted(request.slot, request.breaker_period, now, false);
     case Attempt::kFaulted: return replicas.faulted(request.slot, request.breaker_period, now);
   }
 }

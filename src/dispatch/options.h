@@ -122,6 +122,8 @@ struct CircuitBreakerOptions {
   std::uint32_t window_requests = 20;               // Minimum number of attempts for that.
   double success_min = 0.5;                         // A lower success rate ejects.
   double deviations = 1.9;                          // Standard deviations below the peers that eject.
+  // One attempt that does not reach the replica ejects it, where no other replica can take the request.
+  bool ejects_unreached = false;
 };
 
 // Options that Dispatcher::reconfigure() applies.

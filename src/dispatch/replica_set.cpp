@@ -347,10 +347,10 @@ void ReplicaSet::succeeded(std::uint32_t slot, std::uint32_t period, core::Insta
   if (!was_closed || replica.suspect) update(slot, now);
 }
 
-void ReplicaSet::faulted(std::uint32_t slot, std::uint32_t period, core::Instant now) {
+void ReplicaSet::faulted(std::uint32_t slot, std::uint32_t period, core::Instant now, bool reached) {
   Replica& replica = replicas_[slot];
   ++replica.failures_total;
-  if (replica.breaker.failed(period, now)) judge(slot, now);
+  if (replica.breaker.failed(period, now, reached)) judge(slot, now);
   update(slot, now);
 }
 

@@ -116,7 +116,7 @@ class ReplicaSet {
   void first_token(std::uint32_t slot, std::uint32_t uncached_tokens, core::Duration ttft, core::Instant now);
   void assume_first_token(std::uint32_t slot, std::uint32_t uncached_tokens, core::Instant sent_at, core::Instant now);
   void succeeded(std::uint32_t slot, std::uint32_t period, core::Instant now);
-  void faulted(std::uint32_t slot, std::uint32_t period, core::Instant now);
+  void faulted(std::uint32_t slot, std::uint32_t period, core::Instant now, bool reached = true);
   void busy(std::uint32_t slot, std::uint32_t period, core::Instant now);
   void undecided(std::uint32_t slot, std::uint32_t period, core::Instant now);
   // The request has left the slot; arguments as in PickingStrategy::finished.

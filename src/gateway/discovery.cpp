@@ -170,8 +170,10 @@ class Finder final : public Discovery {
 
   core::Result<void> follow_pods() {
     if (!options_.pods.follows_any()) return {};
-    const std::string source =
-        options_.pods.service.empty() ? "pods " + options_.pods.selector : "service " + options_.pods.service;
+    const PodOptions& pods = options_.pods;
+    const std::string source = !pods.inference_pool.empty() ? "InferencePool " + pods.inference_pool
+                               : pods.service.empty()       ? "pods " + pods.selector
+                                                            : "service " + pods.service;
     auto started = PodSource::start(
         loop_, options_.pods,
         {[this, source](std::vector<ReplicaEndpoint> found) {

@@ -13,6 +13,8 @@
 #include "api/engine_controls.h"
 #include "api/prompt_keys.h"
 #include "gateway/control_thread.h"
+#include "gateway/envoy_front.h"
+#include "gateway/http_front.h"
 #include "gateway/keys.h"
 #include "gateway/worker.h"
 #include "net/system_memory.h"
@@ -56,6 +58,8 @@ class NumberedTenants {
 core::Result<std::shared_ptr<const Settings>> make_settings(GatewayOptions given, const Settings* before) {
   auto made = std::make_shared<Settings>(Settings{std::move(given), {}, {}, {}, 0});
   GatewayOptions& options = made->options;
+  // Envoy sends a request once.
+  options.dispatch.circuit_breaker.ejects_unreached = options.endpoint_picker.has_value();
   NumberedTenants numbered{before == nullptr ? std::vector<dispatch::Tenant>{} : before->options.dispatch.tenants};
   std::vector<std::uint32_t> numbers;
   for (const dispatch::Tenant& tenant : options.dispatch.tenants) numbers.push_back(numbered.add(tenant));
@@ -108,24 +112,31 @@ core::Result<std::unique_ptr<Gateway>> Gateway::open(GatewayOptions options, con
   gateway->dispatcher_ = std::make_unique<SharedDispatcher>(own, std::move(sink));
   gateway->large_bodies_ = std::make_unique<LargeBodies>(own.large_body_threads);
 
-  net::Address shared = listen;
+  const net::Address picker = own.endpoint_picker ? own.endpoint_picker->listen : net::Address{};
+  std::vector<net::Address> shared{admin};
+  if (own.serves_http) shared.push_back(listen);
+  if (own.endpoint_picker) shared.push_back(picker);
   if (listening == Listening::kAlone) {
     // Sockets that share a port would also share it with another gateway's sockets, without an error.
-    for (const net::Address& address : {listen, admin}) {
+    for (const net::Address& address : shared) {
       auto alone = net::listen_on(address, false);
       if (!alone) return tl::make_unexpected(alone.error());
       ::close(*alone);
     }
   }
-  for (std::uint32_t index = 0; index < std::max(1U, own.threads); ++index) {
-    auto socket = net::listen_on(shared, true);
-    if (!socket) return tl::make_unexpected(socket.error());
-    // For port 0, the other sockets use the port that the first one got.
-    shared = net::local_address(*socket);
-    gateway->workers_.push_back(std::make_unique<Worker>(gateway->settings_, *gateway->dispatcher_, logs, *socket,
-                                                         *gateway->large_bodies_, index));
+  if (own.endpoint_picker) {
+    auto opened = gateway->open_pickers(logs);
+    if (!opened) return tl::make_unexpected(opened.error());
+    gateway->address_ = *(gateway->picker_address_ = *opened);
   }
-  gateway->address_ = shared;
+  if (own.serves_http) {
+    auto opened =
+        gateway->open_workers(listen, logs, [&own](net::Loop& loop, net::ExchangeHandler& handler, int socket) {
+          return std::make_unique<HttpFront>(loop, socket, handler, own);
+        });
+    if (!opened) return tl::make_unexpected(opened.error());
+    gateway->address_ = *opened;
+  }
   auto socket = net::listen_on(admin, true);
   if (!socket) return tl::make_unexpected(socket.error());
   gateway->admin_address_ = net::local_address(*socket);
@@ -140,6 +151,37 @@ core::Result<std::unique_ptr<Gateway>> Gateway::open(GatewayOptions options, con
     worker->set_prompt_counter(
         [control = gateway->control_.get()](PromptToCount prompt) { control->count_prompt(std::move(prompt)); });
   return gateway;
+}
+
+core::Result<net::Address> Gateway::open_workers(const net::Address& listen, GatewayLogs logs,
+                                                 const MakeFront& make_front) {
+  net::Address shared = listen;
+  for (std::uint32_t index = 0; index < std::max(1U, first_->options.threads); ++index) {
+    auto socket = net::listen_on(shared, true);
+    if (!socket) return tl::make_unexpected(socket.error());
+    // For port 0, the other sockets use the port that the first one got.
+    shared = net::local_address(*socket);
+    const auto front = [&](net::Loop& loop, net::ExchangeHandler& handler) {
+      return make_front(loop, handler, *socket);
+    };
+    workers_.push_back(std::make_unique<Worker>(settings_, *dispatcher_, logs, front, *large_bodies_, workers_.size()));
+  }
+  return shared;
+}
+
+core::Result<net::Address> Gateway::open_pickers(GatewayLogs logs) {
+  const GatewayOptions& own = first_->options;
+  int health = -1;
+  if (own.endpoint_picker->health_listen) {
+    auto socket = net::listen_on(*own.endpoint_picker->health_listen, true);
+    if (!socket) return tl::make_unexpected(socket.error());
+    health = *socket;
+  }
+  const auto is_ready = [this] { return ready() && !lifecycle_.draining; };
+  return open_workers(
+      own.endpoint_picker->listen, logs, [&](net::Loop& loop, net::ExchangeHandler& handler, int socket) {
+        return std::make_unique<EnvoyFront>(loop, socket, handler, own, is_ready, std::exchange(health, -1));
+      });
 }
 
 Gateway::~Gateway() {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -29,8 +30,8 @@ class Gateway {
  public:
   // kBesideOthers: on the ports of another process of this user that allows it; see net/takeover.h.
   enum class Listening : std::uint8_t { kAlone, kBesideOthers };
-  // Listens on both addresses and returns an error if a port is in use. Requests are served after start(); clients that
-  // connect before wait.
+  // Listens on the addresses, also those of an endpoint picker, and returns an error if a port is in use. Requests are
+  // served after start(); clients that connect before wait.
   [[nodiscard]] static core::Result<std::unique_ptr<Gateway>> open(GatewayOptions options, const net::Address& listen,
                                                                    const net::Address& admin,
                                                                    std::unique_ptr<dispatch::LedgerSink> sink,
@@ -42,7 +43,9 @@ class Gateway {
   void start();          // Serves requests; calls start_control() unless that was done.
   // Returns true if a replica may be chosen, once the models of all replicas that answer are known.
   [[nodiscard]] bool ready() const { return dispatcher_->ready(net::Loop::read_clock()); }
+  // Of clients, or of the endpoint picker where there is no other.
   [[nodiscard]] net::Address address() const { return address_; }
+  [[nodiscard]] std::optional<net::Address> endpoint_picker_address() const { return picker_address_; }
   [[nodiscard]] net::Address admin_address() const { return admin_address_; }
 
   // Applies what can change at run time: API keys, access to the admin address, and both structs ReloadableOptions; a
@@ -72,12 +75,18 @@ class Gateway {
 
  private:
   explicit Gateway(std::shared_ptr<const Settings> settings);
+  using MakeFront = std::function<std::unique_ptr<Front>(net::Loop&, net::ExchangeHandler&, int listening)>;
+  // Opens a worker for each thread on sockets that share the address. Returns the address.
+  [[nodiscard]] core::Result<net::Address> open_workers(const net::Address& listen, GatewayLogs logs,
+                                                        const MakeFront& make_front);
+  [[nodiscard]] core::Result<net::Address> open_pickers(GatewayLogs logs);
 
   std::shared_ptr<const Settings> first_;     // The control thread reads them for as long as it runs.
   std::shared_ptr<const Settings> settings_;  // The latest ones.
   Lifecycle lifecycle_;
   bool control_runs_ = false;
   net::Address address_, admin_address_;
+  std::optional<net::Address> picker_address_;
   std::unique_ptr<SharedDispatcher> dispatcher_;
   std::unique_ptr<LargeBodies> large_bodies_;
   std::vector<std::unique_ptr<Worker>> workers_;

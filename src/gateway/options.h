@@ -68,6 +68,13 @@ struct PeerOptions {
   net::Resolver::Lookup lookup = net::Address::resolve;   // Tests replace it.
 };
 
+// Where proxies ask for an endpoint by Envoy's external processing protocol. They send the requests themselves.
+struct EndpointPickerOptions {
+  net::Address listen;
+  std::optional<net::Address> health_listen;  // Of grpc.health.v1 in cleartext, as probes of Kubernetes speak it.
+  std::shared_ptr<net::TlsContext> tls;       // Of `listen`; null: cleartext.
+};
+
 struct GatewayOptions : ReloadableOptions {
   dispatch::DispatchOptions dispatch;  // The anonymous tenant is added.
   std::vector<ApiKey> api_keys;
@@ -81,6 +88,8 @@ struct GatewayOptions : ReloadableOptions {
   net::AccessOptions admin_access;
   std::shared_ptr<net::TlsContext> admin_tls;  // Null: plain HTTP.
   PeerOptions peers;                           // Without URLs, budgets are this gateway's own.
+  std::optional<EndpointPickerOptions> endpoint_picker;
+  bool serves_http = true;  // False: requests come by the endpoint picker only, and nothing listens for them.
 
   std::optional<routing::PingOptions> prefix_pings;         // Empty: switched off.
   core::Duration ping_interval = std::chrono::seconds{10};  // Time between two checks for due pings.

@@ -69,11 +69,14 @@ class Follower final : public PodSource {
     client_ = *std::move(client);
     in_namespace_ = objects.in_namespace;
     const auto failed = [this](const connect::ApiError& error) { listener_.failed(error.message()); };
-    if (!options_.selector.empty()) {
-      objects.resource = connect::kPods;
-      objects.label_selector = options_.selector;
-      pods_.emplace(loop_, *client_, objects, connect::parse_pod,
-                    connect::Watched<connect::PodState>::Listener{[this] { report(); }, failed});
+    if (!options_.selector.empty()) follow_pods(options_.selector);
+    if (!options_.inference_pool.empty()) {
+      objects.resource = connect::inference_pools(options_.inference_pool_group);
+      objects.field_selector = "metadata.name=" + options_.inference_pool;
+      pool_.emplace(loop_, *client_, objects, connect::parse_inference_pool,
+                    connect::Watched<connect::InferencePool>::Listener{
+                        [this] { follow_inference_pool(); },
+                        [this](const connect::ApiError& error) { report_pool_failure(error); }});
     }
     if (!options_.service.empty()) {
       objects.resource = connect::kEndpointSlices;
@@ -85,20 +88,64 @@ class Follower final : public PodSource {
   }
 
  private:
+  void follow_pods(const std::string& selector) {
+    connect::ReflectorOptions objects;
+    objects.resource = connect::kPods;
+    objects.in_namespace = in_namespace_;
+    objects.label_selector = selector;
+    pods_.emplace(
+        loop_, *client_, objects, connect::parse_pod,
+        connect::Watched<connect::PodState>::Listener{
+            [this] { report(); }, [this](const connect::ApiError& error) { listener_.failed(error.message()); }});
+  }
+
+  void follow_inference_pool() {
+    const auto known = pool_->all().find(in_namespace_ + "/" + options_.inference_pool);
+    const connect::InferencePool pool = known == pool_->all().end() ? connect::InferencePool{} : known->second;
+    const std::string selector = pool.ports.empty() ? "" : pool.selector();
+    options_.ports = pool.ports;
+    if (options_.selector != selector) {
+      options_.selector = selector;
+      pods_.reset();
+      if (!selector.empty()) follow_pods(selector);
+    }
+    report();
+  }
+
+  void report_pool_failure(const connect::ApiError& error) {
+    const std::string hint = error.reason == connect::ApiReason::kNotFound
+                                 ? "; install the definitions of the Gateway API Inference Extension, or name another "
+                                   "gateway.kubernetes.inference_pool_group"
+                                 : "";
+    listener_.failed(error.message() + hint);
+  }
+
+  [[nodiscard]] std::string missing_pods() const {
+    if (pool_ && !pool_->all().contains(in_namespace_ + "/" + options_.inference_pool))
+      return fmt::format(
+          "gateway.kubernetes.inference_pool: there is no InferencePool \"{}\" of {} in the namespace \"{}\"; "
+          "the gateway waits for it",
+          options_.inference_pool, options_.inference_pool_group, in_namespace_);
+    if (pool_ && options_.selector.empty())
+      return fmt::format(
+          "gateway.kubernetes.inference_pool: the InferencePool \"{}\" needs labels in spec.selector and a port in "
+          "spec.targetPorts",
+          options_.inference_pool);
+    if (!pods_->all().empty()) return {};
+    return fmt::format(
+        "{}: no pod in the namespace \"{}\" has the labels {}; compare with `kubectl get pods --show-labels`",
+        pool_ ? "gateway.kubernetes.inference_pool" : "gateway.kubernetes.selector", in_namespace_, options_.selector);
+  }
+
   void report() {
-    // Both are listed once before the first report.
-    if ((pods_ && !pods_->confirmed_at()) || (slices_ && !slices_->confirmed_at())) return;
+    // All are listed once before the first report, and again after a change of the selector.
+    if ((pods_ && !pods_->confirmed_at()) || (slices_ && !slices_->confirmed_at()) || (pool_ && !pool_->confirmed_at()))
+      return;
     static const std::map<std::string, connect::PodState> kNoPods;
-    std::vector<ReplicaEndpoint> found = slices_ ? replicas_of(slices_->all(), pods_ ? pods_->all() : kNoPods, options_)
-                                                 : replicas_of(pods_->all(), options_);
-    std::string missing;
-    if (slices_)
-      missing = missing_replicas(slices_->all(), options_, in_namespace_);
-    else if (pods_->all().empty())
-      missing = fmt::format(
-          "gateway.kubernetes.selector: no pod in the namespace \"{}\" has the labels {}; compare "
-          "with `kubectl get pods --show-labels`",
-          in_namespace_, options_.selector);
+    const std::map<std::string, connect::PodState>& pods = pods_ ? pods_->all() : kNoPods;
+    std::vector<ReplicaEndpoint> found =
+        slices_ ? replicas_of(slices_->all(), pods, options_) : replicas_of(pods, options_);
+    const std::string missing = slices_ ? missing_replicas(slices_->all(), options_, in_namespace_) : missing_pods();
     if (std::exchange(missing_, missing) != missing && !missing.empty()) listener_.failed(missing);
     if (reported_ && *reported_ == found) return;
     reported_ = found;
@@ -106,7 +153,7 @@ class Follower final : public PodSource {
   }
 
   net::Loop& loop_;
-  const PodOptions options_;
+  PodOptions options_;  // `selector` and `ports` are those of the InferencePool, if one is followed.
   const Listener listener_;
   net::Client http_;
   std::unique_ptr<connect::KubernetesClient> client_;
@@ -114,6 +161,7 @@ class Follower final : public PodSource {
   std::string in_namespace_, missing_;
   std::optional<connect::Watched<connect::PodState>> pods_;
   std::optional<connect::Watched<connect::EndpointSlice>> slices_;
+  std::optional<connect::Watched<connect::InferencePool>> pool_;
 };
 
 }  // namespace
@@ -129,19 +177,22 @@ core::Result<void> check_pod_options(const PodOptions& options) {
 
 std::vector<ReplicaEndpoint> replicas_of(const std::map<std::string, connect::PodState>& pods,
                                          const PodOptions& options) {
+  std::vector<std::uint16_t> ports = options.ports;
+  if (ports.empty()) ports.push_back(options.port);
   std::vector<ReplicaEndpoint> all;
-  for (const auto& [name, group] : groups_of(pods, connect::PodSelection::kLeaders)) {
-    const connect::PodState& pod = group.pod;
-    const auto address = net::Address::parse(pod.address, options.port);
-    if (!address || pod.has_ended) continue;
-    ReplicaEndpoint& found = all.emplace_back();
-    found.id = pod.name;
-    found.url = "http://" + address->text();
-    found.pool = pool_of(pod, options);
-    found.role = role_of(pod);
-    found.phase = phase_of(pod.is_ready, pod.is_terminating || pod.is_marked);
-    found.addresses = {*address};
-  }
+  for (const auto& [name, group] : groups_of(pods, connect::PodSelection::kLeaders))
+    for (const std::uint16_t port : ports) {
+      const connect::PodState& pod = group.pod;
+      const auto address = net::Address::parse(pod.address, port);
+      if (!address || pod.has_ended) continue;
+      ReplicaEndpoint& found = all.emplace_back();
+      found.id = ports.size() == 1 ? pod.name : fmt::format("{}:{}", pod.name, port);
+      found.url = "http://" + address->text();
+      found.pool = pool_of(pod, options);
+      found.role = role_of(pod);
+      found.phase = phase_of(pod.is_ready, pod.is_terminating || pod.is_marked);
+      found.addresses = {*address};
+    }
   return all;
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "connect/kubernetes/endpoint_slices.h"
+#include "connect/kubernetes/inference_pool.h"
 #include "connect/kubernetes/pods.h"
 #include "core/result.h"
 #include "gateway/options.h"
@@ -20,11 +21,14 @@ struct PodOptions {
   std::string selector;   // Of labels; empty: no pods.
   std::string service;    // Whose EndpointSlices are followed; then pods only add roles, pools and marks of planners.
   std::string port_name;  // Of the Service's port; empty: its only port, or the one with the number `port`.
+  std::string inference_pool;  // Whose pods and ports are followed; instead of selector and service.
+  std::string inference_pool_group{connect::kInferencePoolGroup};
   std::string in_namespace;                  // Empty: that of the kubeconfig or of this pod.
   std::string kubeconfig;                    // Empty: KUBECONFIG, the service account of this pod, or ~/.kube/config.
   std::string pool_label = "penstock/pool";  // Its value is the pool of a pod; a pod without it is in "default".
   std::uint16_t port = 8000;
-  [[nodiscard]] bool follows_any() const { return !selector.empty() || !service.empty(); }
+  std::vector<std::uint16_t> ports;  // Of each pod of the selector, each a replica; empty: `port` alone.
+  [[nodiscard]] bool follows_any() const { return !selector.empty() || !service.empty() || !inference_pool.empty(); }
   bool operator==(const PodOptions&) const = default;
 };
 
@@ -35,7 +39,8 @@ struct PodOptions {
 
 // A pod that is ready serves, one that is not is warming, and one that terminates, or that a planner has marked, is
 // draining. Pods without an address, and those that have ended, are no replicas. Of a group of a LeaderWorkerSet the
-// leader is the replica; if the workers are among the pods, they must be ready, too.
+// leader is the replica; if the workers are among the pods, they must be ready, too. Of several ports each is a replica
+// of its own, with the id "pod:port".
 [[nodiscard]] std::vector<ReplicaEndpoint> replicas_of(const std::map<std::string, connect::PodState>& pods,
                                                        const PodOptions& options);
 

@@ -44,11 +44,18 @@ Refusal unauthenticated() {
                       "or \"x-api-key: KEY\"");
 }
 
+Refusal retry_soon(Refusal refusal) {
+  refusal.retry_after_s = 1;
+  return refusal;
+}
+
 Refusal memory_refusal() {
-  Refusal made =
-      make_refusal(503, "overloaded_error", "memory", "the memory of the gateway for requests is used up; retry later");
-  made.retry_after_s = 1;
-  return made;
+  return retry_soon(make_refusal(503, "overloaded_error", "memory",
+                                 "the memory of the gateway for requests is used up; retry later"));
+}
+
+Refusal stopping_refusal() {
+  return retry_soon(make_refusal(503, "api_error", "gateway_stops", "the gateway stops; send the request again"));
 }
 
 Refusal make_refusal(dispatch::Refusal refusal) {

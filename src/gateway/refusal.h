@@ -36,9 +36,12 @@ class RefusalCounts {
 
 [[nodiscard]] Refusal make_refusal(int status, std::string_view type, std::string_view code, std::string message,
                                    std::string param = {});
+[[nodiscard]] Refusal retry_soon(Refusal refusal);  // The client may send the request again after a second.
 [[nodiscard]] Refusal unauthenticated();
 // The limit of memory is reached, or an allocation failed.
 [[nodiscard]] Refusal memory_refusal();
+// The gateway ends, and the request has no answer yet.
+[[nodiscard]] Refusal stopping_refusal();
 // In OpenAI's format.
 [[nodiscard]] Refusal make_refusal(dispatch::Refusal refusal);
 

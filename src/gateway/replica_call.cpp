@@ -4,27 +4,27 @@
 
 namespace penstock::gateway {
 
-void ReplicaCall::start(WorkerContext& context, const Target& target, const UpstreamRequest& request, bool raw,
-                        net::ResponseListener& listener) {
-  raw_ = raw;
+void ReplicaCall::start(WorkerContext& context, net::Exchange& exchange, const Target& target,
+                        const UpstreamRequest& request, bool raw, net::ResponseListener& listener) {
+  raw_ = raw && context.front.is_proxy() && !exchange.head().http_1_0;
   tried_ = 0;
   client_wait_ = {};
   is_paused_ = false;
-  call(context, target, request, listener);
+  call(context, exchange, target, request, listener);
 }
 
-bool ReplicaCall::start_at_next_address(WorkerContext& context, const Target& target, const UpstreamRequest& request,
-                                        net::ResponseListener& listener) {
+bool ReplicaCall::start_at_next_address(WorkerContext& context, net::Exchange& exchange, const Target& target,
+                                        const UpstreamRequest& request, net::ResponseListener& listener) {
   // If several requests failed at once, only one of them advances the address.
   std::uint32_t failed = address_;
   target.unreached.compare_exchange_strong(failed, address_ + 1, std::memory_order_relaxed);
-  if (tried_ >= target.addresses.size()) return false;
-  call(context, target, request, listener);
+  if (tried_ >= target.addresses.size() || !context.front.is_proxy()) return false;
+  call(context, exchange, target, request, listener);
   return true;
 }
 
-void ReplicaCall::call(WorkerContext& context, const Target& target, const UpstreamRequest& request,
-                       net::ResponseListener& listener) {
+void ReplicaCall::call(WorkerContext& context, net::Exchange& exchange, const Target& target,
+                       const UpstreamRequest& request, net::ResponseListener& listener) {
   address_ = target.unreached.load(std::memory_order_relaxed);
   ++tried_;
   net::CallOptions options;
@@ -40,7 +40,7 @@ void ReplicaCall::call(WorkerContext& context, const Target& target, const Upstr
   options.silence = context.settings->options.dispatch.stream_idle_timeout;
   target_ = &target;
   received_at_ = context.loop.now();
-  call_ = &context.client.call(options, request.head(), request.body(), listener);
+  call_ = &context.front.call(exchange, target, options, request.head(), request.body(), listener);
 }
 
 void ReplicaCall::abandon(api::AnswerWatch* watch) {

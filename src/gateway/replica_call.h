@@ -14,12 +14,12 @@ namespace penstock::gateway {
 
 class ReplicaCall {
  public:
-  // `raw`: the answer's framing is relayed with its bytes.
-  void start(WorkerContext& context, const Target& target, const UpstreamRequest& request, bool raw,
-             net::ResponseListener& listener);
+  // `raw`: the answer's framing is relayed with its bytes, if client and front can have it.
+  void start(WorkerContext& context, net::Exchange& exchange, const Target& target, const UpstreamRequest& request,
+             bool raw, net::ResponseListener& listener);
   // Sends the same request to the replica's next address. Returns false if all addresses were tried.
-  bool start_at_next_address(WorkerContext& context, const Target& target, const UpstreamRequest& request,
-                             net::ResponseListener& listener);
+  bool start_at_next_address(WorkerContext& context, net::Exchange& exchange, const Target& target,
+                             const UpstreamRequest& request, net::ResponseListener& listener);
 
   [[nodiscard]] bool raw() const { return raw_; }
   // The answer carries something. The limit of its first byte ends, and the one between two pieces applies.
@@ -56,7 +56,7 @@ class ReplicaCall {
   [[nodiscard]] core::Duration client_wait() const { return client_wait_; }  // How long the call was paused.
 
  private:
-  void call(WorkerContext& context, const Target& target, const UpstreamRequest& request,
+  void call(WorkerContext& context, net::Exchange& exchange, const Target& target, const UpstreamRequest& request,
             net::ResponseListener& listener);
 
   net::Call* call_ = nullptr;

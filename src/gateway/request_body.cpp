@@ -169,7 +169,8 @@ void RequestBody::finish(const std::function<void()>& done) {
 
 void RequestBody::release_if_last(Phase phase, dispatch::Ticket ticket, ReplicaCall& call) {
   if (!awaits_answer(phase) || is_released_ || body_.size() <= net::kUncountedBytesMax) return;
-  if (!std::exchange(was_waiting_, true) || context_.dispatcher.may_retry(ticket, context_.loop.now())) return;
+  if (!std::exchange(was_waiting_, true)) return;
+  if (context_.front.is_proxy() && context_.dispatcher.may_retry(ticket, context_.loop.now())) return;
   is_released_ = call.release_request();
   if (is_released_) sent_for_the_last_time(true);
 }

@@ -18,12 +18,6 @@ constexpr std::string_view kUnresponsive = "the replica is unresponsive";
 constexpr core::Duration kRestOfEvent = std::chrono::seconds{1};
 constexpr int kClientClosedRequest = 499;  // nginx's status, used only in the access log.
 
-Refusal at_the_end() {
-  Refusal refusal = make_refusal(503, "api_error", "gateway_stops", "the gateway stops; send the request again");
-  refusal.retry_after_s = 1;
-  return refusal;
-}
-
 }  // namespace
 
 // ---- reading and admission ------------------------------------------------------------------------------------------
@@ -88,13 +82,7 @@ std::optional<Refusal> RequestHandler::arrive(const ReadRequest& read) {
   return std::nullopt;
 }
 
-void RequestHandler::granted(RoutedGrant grant) {
-  context_.waiting.erase(ticket_);
-  go(std::move(grant));
-}
-
 void RequestHandler::refused(const Refusal& refusal) {
-  context_.waiting.erase(ticket_);
   ticket_ = 0;
   refuse_request(refusal);
 }
@@ -113,6 +101,13 @@ ClientRequest RequestHandler::client_request() const {
 
 void RequestHandler::go(RoutedGrant grant) {
   grant_ = std::move(grant);
+  if (grant_.prefill_only && !context_.front.is_proxy()) {
+    // Envoy sends one request, to the decode replica, whose sidecar calls the other one.
+    auto decode = context_.dispatcher.route_decode(ticket_, context_.loop.now());
+    if (!decode) return give_up(503, "no_replica", "no decode replica may be chosen now");
+    decode->prefiller = std::move(grant_.target);
+    grant_ = *std::move(decode);
+  }
   prepare({});
 }
 
@@ -124,10 +119,9 @@ void RequestHandler::prepare(std::string kv_transfer_params) {
 
 void RequestHandler::attempt() {
   report_.granted(grant_);
-  body_.upstream().write_head(context_, client_request(), *grant_.target);
+  body_.upstream().write_head(context_, client_request(), *grant_.target, grant_.prefiller.get());
   reset_answer();
-  const bool raw = !time_limited_ && !grant_.prefill_only && !exchange_->head().http_1_0;
-  call_.start(context_, *grant_.target, body_.upstream(), raw, guard_);
+  call_.start(context_, *exchange_, *grant_.target, body_.upstream(), !time_limited_ && !grant_.prefill_only, guard_);
 }
 
 void RequestHandler::reset_answer() {
@@ -146,7 +140,7 @@ bool RequestHandler::retry(dispatch::Attempt attempt, std::string_view cause) {
   if (has_begun(phase_)) return false;
   end_attempt(attempt, Phase::kRouting);
   // The decode replica may have failed to fetch the KV, so the whole request starts again.
-  auto grant = body_.is_released() ? std::nullopt : context_.dispatcher.route_again(ticket_, context_.loop.now());
+  auto grant = can_repeat() ? context_.dispatcher.route_again(ticket_, context_.loop.now()) : std::nullopt;
   if (!grant) return false;
   report_.retried(*grant_.target, cause, *grant->target);
   call_.cancel();
@@ -160,7 +154,7 @@ void RequestHandler::leave_unresponsive_replica() {
   if (has_begun(phase_)) {
     if (!call_.is_silent_for(context_.settings->options.dispatch.unresponsive_idle_timeout, now)) return;
     break_off(kUnresponsive);
-  } else if (!body_.is_released() && context_.dispatcher.may_retry(ticket_, now)) {
+  } else if (can_repeat() && context_.dispatcher.may_retry(ticket_, now)) {
     // Without another healthy replica or a retry left, the request stays: the replica may answer after all.
     time_out(dispatch::Attempt::kFaulted, kUnresponsive);
   }
@@ -279,7 +273,7 @@ void RequestHandler::on_fault(net::ClientFault fault, bool) {
   if (has_begun(phase_)) return break_off(net::to_string(fault));
   if (fault == net::ClientFault::kConnect) {
     reset_answer();
-    if (call_.start_at_next_address(context_, *grant_.target, body_.upstream(), guard_)) return;
+    if (call_.start_at_next_address(context_, *exchange_, *grant_.target, body_.upstream(), guard_)) return;
   }
   const auto attempt =
       fault == net::ClientFault::kConnect ? dispatch::Attempt::kUnreached : dispatch::Attempt::kFaulted;
@@ -311,10 +305,8 @@ void RequestHandler::truncate() {
 
 void RequestHandler::give_up(int status, std::string_view code, std::string message) {
   call_.cancel();
-  Refusal refusal = make_refusal(status, "api_error", code, std::move(message));
-  refusal.retry_after_s = 1;
   end(ledger::Outcome::kFailed);
-  refuse_request(refusal);
+  refuse_request(retry_soon(make_refusal(status, "api_error", code, std::move(message))));
 }
 
 // ---- the client -----------------------------------------------------------------------------------------------------
@@ -351,7 +343,7 @@ void RequestHandler::out_of_time() {
   answer_out_of_time(last, within_event);
 }
 
-void RequestHandler::cut() { stop(ledger::Outcome::kTimedOut, at_the_end()); }
+void RequestHandler::cut() { stop(ledger::Outcome::kTimedOut, stopping_refusal()); }
 
 void RequestHandler::out_of_memory() {
   ++context_.memory_refusals;
@@ -363,8 +355,10 @@ void RequestHandler::stop(ledger::Outcome outcome, const Refusal& refusal) {
   call_.cancel();
   context_.waiting.erase(ticket_);
   end(outcome);
-  if (has_begun(phase_)) return release().abort();
-  refuse_request(refusal);
+  if (!has_begun(phase_)) return refuse_request(refusal);
+  // Envoy may go on without the gateway, and must then have all that came.
+  if (!context_.front.is_proxy()) relay_.flush(*exchange_);
+  release().abort();
 }
 
 // If possible, turns the partial answer into a complete one that is marked as cut.

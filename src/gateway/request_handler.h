@@ -37,8 +37,8 @@ class RequestHandler final : private net::ExchangeListener, private net::Respons
   // Runs the following calls.
   [[nodiscard]] RequestGuard& guard() { return guard_; }
   void begin(net::Exchange& exchange, api::Endpoint endpoint);
-  // Receives the dispatcher's decision about a queued request.
-  void granted(RoutedGrant grant);
+  // Receives the dispatcher's decision about a queued request, which waits no longer.
+  void granted(RoutedGrant grant) { go(std::move(grant)); }
   void refused(const Refusal& refusal);
   // The gateway stops now: ends the request, if there is one, with what was delivered so far.
   void cut();
@@ -75,6 +75,7 @@ class RequestHandler final : private net::ExchangeListener, private net::Respons
   // Reports the end of the open attempt to the dispatcher, if an attempt is open.
   void end_attempt(dispatch::Attempt attempt, Phase next);
   [[nodiscard]] bool is_events() const { return kind_ == AnswerKind::kEvents; }
+  [[nodiscard]] bool can_repeat() const { return !body_.is_released() && context_.front.is_proxy(); }
   bool retry(dispatch::Attempt attempt, std::string_view cause);  // Returns false if there is no other replica.
   void end_prefill();
   void take_head(const net::ResponseHead& head);

@@ -23,6 +23,8 @@ namespace penstock::gateway {
 
 struct RoutedGrant : dispatch::Grant {
   std::shared_ptr<const Target> target;
+  std::shared_ptr<const Target>
+      prefiller{};  // Shall compute the prompt for it; null: that happens elsewhere or before.
 };
 
 struct RoutedArrival {  // See dispatch::ArrivalResult.

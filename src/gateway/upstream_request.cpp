@@ -30,7 +30,8 @@ void UpstreamRequest::replace(core::Result<std::string> body) {
   body_ = changed_;
 }
 
-void UpstreamRequest::write_head(const WorkerContext& context, const ClientRequest& client, const Target& target) {
+void UpstreamRequest::write_head(const WorkerContext& context, const ClientRequest& client, const Target& target,
+                                 const Target* prefiller) {
   head_.clear();
   const std::string_view query = client.head.query();
   core::append_all(head_, {"POST ", target.path_prefix, api::path_of(client.endpoint), query.empty() ? "" : "?", query,
@@ -39,6 +40,8 @@ void UpstreamRequest::write_head(const WorkerContext& context, const ClientReque
   // The body was read as JSON, and vLLM refuses a request that does not say so.
   if (!client.head.has_field("content-type")) head_.append("Content-Type: application/json\r\n");
   if (target.credentials) head_.append(target.credentials->fields);
+  if (prefiller != nullptr)
+    core::append_all(head_, {"x-prefiller-host-port: ", prefiller->addresses.front().text(), "\r\n"});
   core::append_all(head_, {"x-request-id: ", client.engine_request_id, "\r\nContent-Length: "});
   append_number(head_, body_.size());
   head_.append("\r\n\r\n");

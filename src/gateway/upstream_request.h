@@ -28,7 +28,9 @@ class UpstreamRequest {
   // May be called on any thread, and does not read the client's head. With KV parameters (JSON) it builds the second
   // leg of a disaggregated request.
   void write_body(const ClientRequest& client, const RoutedGrant& grant, std::string_view kv_transfer_params);
-  void write_head(const WorkerContext& context, const ClientRequest& client, const Target& target);
+  // `prefiller`: the replica that shall compute the prompt for this one, for llm-d's routing sidecar; null: none.
+  void write_head(const WorkerContext& context, const ClientRequest& client, const Target& target,
+                  const Target* prefiller = nullptr);
 
   // Valid until the next call, and as long as the client's body.
   [[nodiscard]] std::string_view head() const { return head_; }

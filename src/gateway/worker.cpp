@@ -52,23 +52,21 @@ std::string percent_decoded(std::string_view text) {
 }  // namespace
 
 Worker::Worker(const std::shared_ptr<const Settings>& settings, SharedDispatcher& dispatcher, GatewayLogs logs,
-               int listening, LargeBodies& large_bodies, std::uint64_t index)
-    : client_(loop_, settings->options.client),
+               const MakeFront& make_front, LargeBodies& large_bodies, std::uint64_t index)
+    : front_{make_front(loop_, *this)},
       context_{
           settings,     dispatcher,
           *this,        loop_,
-          client_,      logs,
-          large_bodies, core::RandomStream{settings->options.dispatch.seed}.fork("gateway request ids").fork(index)},
-      server_(std::make_unique<net::Server>(loop_, listening, static_cast<net::ExchangeHandler&>(*this),
-                                            settings->options.server, settings->options.tls)) {
+          *front_,      logs,
+          large_bodies, core::RandomStream{settings->options.dispatch.seed}.fork("gateway request ids").fork(index)} {
   open_accounts();
   loop_.every(kProgressInterval, [this] { visit_requests(); });
   loop_.every(std::chrono::milliseconds{200}, [this] {
-    net::ServerCounters now = server_->counters();
+    net::ServerCounters now = front_->counters();
     now.out_of_memory += context_.memory_refusals;
     const std::scoped_lock lock{counters_mutex_};
     counters_ = now;
-    if (drained_ && now.open == 0 && !server_->listening()) std::exchange(drained_, nullptr)();
+    if (drained_ && now.open == 0 && !front_->listening()) std::exchange(drained_, nullptr)();
   });
 }
 
@@ -85,25 +83,26 @@ void Worker::stop() {
 
 void Worker::drain(std::function<void()> done) {
   loop_.post([this, done = std::move(done)] {
-    server_->drain();
+    front_->drain();
     const std::scoped_lock lock{counters_mutex_};
     drained_ = done;
   });
 }
 
 void Worker::announce_drain() {
-  loop_.post([this] { server_->announce_drain(); });
+  loop_.post([this] { front_->announce_drain(); });
 }
 
 void Worker::cut() {
   loop_.post([this] {
+    front_->leave();
     for (const auto& handler : handlers_) handler->cut();
   });
 }
 
 void Worker::reconfigure(std::shared_ptr<const Settings> settings) {
   loop_.post([this, settings = std::move(settings)]() mutable {
-    server_->set_tls(settings->options.tls);
+    front_->reconfigure(settings->options);
     context_.settings = std::move(settings);
     open_accounts();
   });
@@ -260,15 +259,15 @@ std::string Worker::error_body(int status, std::string_view fault) {
 
 void Worker::deliver(dispatch::Ticket ticket, const dispatch::Grant& grant) {
   loop_.post([this, ticket, routed = context_.dispatcher.routed(grant)]() mutable {
-    if (const auto found = context_.waiting.find(ticket); found != context_.waiting.end())
-      found->second->guard().run([&] { found->second->granted(std::move(routed)); });
+    if (const auto found = context_.waiting.extract(ticket))
+      found.mapped()->guard().run([&] { found.mapped()->granted(std::move(routed)); });
   });
 }
 
 void Worker::deliver(dispatch::Ticket ticket, const dispatch::Refusal& refusal) {
   loop_.post([this, ticket, refusal] {
-    if (const auto found = context_.waiting.find(ticket); found != context_.waiting.end())
-      found->second->guard().run([&] { found->second->refused(make_refusal(refusal)); });
+    if (const auto found = context_.waiting.extract(ticket))
+      found.mapped()->guard().run([&] { found.mapped()->refused(make_refusal(refusal)); });
   });
 }
 

@@ -15,9 +15,9 @@ namespace penstock::gateway {
 
 class Worker final : private net::ExchangeHandler, private dispatch::GrantListener {
  public:
-  // Owns the listening socket, which shares its port with those of the other workers.
-  Worker(const std::shared_ptr<const Settings>& settings, SharedDispatcher& dispatcher, GatewayLogs logs, int listening,
-         LargeBodies& large_bodies, std::uint64_t index);
+  using MakeFront = std::function<std::unique_ptr<Front>(net::Loop&, net::ExchangeHandler&)>;
+  Worker(const std::shared_ptr<const Settings>& settings, SharedDispatcher& dispatcher, GatewayLogs logs,
+         const MakeFront& make_front, LargeBodies& large_bodies, std::uint64_t index);
   ~Worker();  // Closes open connections.
 
   // Before start(). Lets an engine count a prompt.
@@ -54,11 +54,10 @@ class Worker final : private net::ExchangeHandler, private dispatch::GrantListen
   void answer_models(net::Exchange& exchange, std::optional<std::string_view> name);  // Without a name, the list.
 
   net::Loop loop_;
-  net::Client client_;
-  WorkerContext context_;
   std::vector<std::unique_ptr<RequestHandler>> handlers_;
+  std::unique_ptr<Front> front_;
+  WorkerContext context_;
   std::vector<dispatch::Progress> progress_;  // Of the open streams, reused.
-  std::unique_ptr<net::Server> server_;
   mutable std::mutex counters_mutex_;
   net::ServerCounters counters_;
   std::function<void()> drained_;

@@ -13,6 +13,7 @@
 
 #include "api/request.h"
 #include "core/random.h"
+#include "gateway/front.h"
 #include "gateway/keys.h"
 #include "gateway/large_bodies.h"
 #include "gateway/latency_histograms.h"
@@ -21,7 +22,6 @@
 #include "gateway/shared_dispatcher.h"
 #include "logging/log.h"
 #include "logging/throttle.h"
-#include "net/client.h"
 #include "net/loop.h"
 #include "net/server.h"
 
@@ -62,7 +62,7 @@ struct WorkerContext {
   SharedDispatcher& dispatcher;
   dispatch::GrantListener& listener;
   net::Loop& loop;
-  net::Client& client;
+  Front& front;
   GatewayLogs logs;
   LargeBodies& large_bodies;
   core::RandomStream random;

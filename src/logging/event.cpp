@@ -14,7 +14,8 @@ using enum Level;
 constexpr std::array kEvents = {
     EventInfo{Event::kStart, kInfo, "start", "all", "command version pid", "A process is ready."},
     EventInfo{Event::kListening, kInfo, "listening", "all", "purpose url",
-              "A socket accepts connections. Purposes are api, admin, dashboard, external scaler, external metrics."},
+              "A socket accepts connections. Purposes are api, endpoint picker, admin, dashboard, external scaler, "
+              "external metrics."},
     EventInfo{Event::kDrain, kInfo, "drain", "all", "cause open",
               "The process was asked to end, refuses new work and waits for what is open."},
     EventInfo{Event::kDrainTimeout, kWarning, "drain_timeout", "gateway", "open",

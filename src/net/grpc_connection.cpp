@@ -1,19 +1,25 @@
 #include "net/grpc_connection.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 
 #include <algorithm>
-#include <cstring>
 #include <new>
 #include <utility>
+
+#include "net/grpc_framing.h"
 
 namespace penstock::net {
 namespace {
 
-constexpr std::size_t kReadBytes = 16 * 1024;
+constexpr std::size_t kReadBytes = 64 * 1024;
 constexpr std::size_t kOutputBytes = 64 * 1024;  // The session is asked for more output below this size.
-constexpr std::size_t kPrefixBytes = 5;          // Of a message: a flag and its length.
+constexpr std::size_t kFrameHeadBytes = 9;       // Of HTTP/2.
 constexpr std::size_t kFieldBytes = 1024;        // Of a header field that is kept.
+constexpr std::uint64_t kWindowMax = 0x7fffffff;
+constexpr core::Duration kNoticeTime = std::chrono::seconds{1};  // For a client to answer the announcement of the end.
 constexpr std::string_view kContentType = "application/grpc";
 
 // Envoy and other proxies reset each call that has ended; the library's own limit of 33 a second would close their
@@ -27,26 +33,6 @@ nghttp2_nv field(std::string_view name, std::string_view value) {
   return {bytes(name), bytes(value), name.size(), value.size(), NGHTTP2_NV_FLAG_NONE};
 }
 
-std::uint32_t read_length(std::string_view prefix) {
-  std::uint32_t length = 0;
-  for (std::size_t i = 1; i < kPrefixBytes; ++i) length = length << 8 | static_cast<std::uint8_t>(prefix[i]);
-  return length;
-}
-
-// Percent-encodes what grpc-message may not hold.
-std::string encode_message(std::string_view text) {
-  constexpr char kDigits[] = "0123456789ABCDEF";
-  std::string encoded;
-  for (const char c : text) {
-    const auto byte = static_cast<std::uint8_t>(c);
-    if (byte >= 0x20 && byte <= 0x7e && c != '%')
-      encoded += c;
-    else
-      encoded.append({'%', kDigits[byte >> 4], kDigits[byte & 15]});
-  }
-  return encoded;
-}
-
 struct OptionDelete {
   void operator()(nghttp2_option* option) const { nghttp2_option_del(option); }
 };
@@ -55,17 +41,20 @@ struct OptionDelete {
 
 class GrpcConnection::Call final : public GrpcCall {
  public:
-  Call(GrpcConnection& connection, std::int32_t stream) : connection_{connection}, stream_{stream} {}
+  Call(GrpcConnection& connection, std::int32_t stream)
+      : connection_{connection}, stream_{stream}, reader_{connection.shared_.limits.message_bytes} {}
+  ~Call() { connection_.stored_ -= unsent(); }
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
 
   [[nodiscard]] std::string_view path() const override { return path_; }
   [[nodiscard]] std::size_t unsent() const override { return out_.size() - sent_; }
 
   void send(std::string_view message) override {
     if (finished_) return;
-    const auto length = static_cast<std::uint32_t>(message.size());
-    out_.push_back(0);
-    for (int shift = 24; shift >= 0; shift -= 8) out_.push_back(static_cast<char>(length >> shift & 0xff));
-    out_ += message;
+    if (sent_ > unsent()) out_.erase(0, std::exchange(sent_, 0));
+    connection_.stored_ += kGrpcPrefixBytes + message.size();
+    append_grpc_message(out_, message);
     if (!started_) start();
     resume();
   }
@@ -74,7 +63,8 @@ class GrpcConnection::Call final : public GrpcCall {
     if (finished_) return;
     finished_ = true;
     status_ = std::to_string(static_cast<int>(status));
-    text_ = encode_message(text);
+    text_ = encode_grpc_text(text);
+    return_window();
     if (started_) return resume();
     const nghttp2_nv fields[] = {field(":status", "200"), field("content-type", kContentType),
                                  field("grpc-status", status_), field("grpc-message", text_)};
@@ -106,42 +96,62 @@ class GrpcConnection::Call final : public GrpcCall {
   }
 
   void take_data(std::string_view bytes) {
-    if (finished_) return;
-    in_ += bytes;
-    std::size_t used = 0;
-    while (!finished_ && in_.size() - used >= kPrefixBytes) {
-      const std::string_view rest = std::string_view{in_}.substr(used);
-      const std::uint32_t length = read_length(rest);
-      if (rest[0] != 0) return finish_gone(GrpcStatus::kUnimplemented, "messages must not be compressed");
-      if (length > connection_.shared_.limits.message_bytes)
-        return finish_gone(
-            GrpcStatus::kResourceExhausted,
-            "the message is larger than " + std::to_string(connection_.shared_.limits.message_bytes) + " bytes");
-      if (rest.size() < kPrefixBytes + length) break;
-      used += kPrefixBytes + length;
-      connection_.shared_.handler.on_message(*this, rest.substr(kPrefixBytes, length),
-                                             !std::exchange(has_message_, true));
+    withheld_ += bytes.size();
+    for (bool has_more = true; has_more && !finished_;) {
+      switch (reader_.next(bytes)) {
+        case GrpcMessageReader::State::kMore: has_more = false; break;
+        case GrpcMessageReader::State::kMessage:
+          shared().handler.on_message(*this, reader_.message(), !std::exchange(has_message_, true));
+          break;
+        case GrpcMessageReader::State::kCompressed:
+          finish_gone(GrpcStatus::kUnimplemented, "messages must not be compressed");
+          break;
+        case GrpcMessageReader::State::kTooLarge:
+          finish_gone(GrpcStatus::kResourceExhausted,
+                      "the message is larger than " + std::to_string(shared().limits.message_bytes) + " bytes");
+          break;
+      }
     }
-    in_.erase(0, used);
+    return_window();
   }
 
   void on_input_end() {
     remote_closed_ = true;
-    if (!finished_ && !in_.empty()) return finish_gone(GrpcStatus::kInternal, "the last message is incomplete");
+    if (!finished_ && reader_.has_part()) return finish_gone(GrpcStatus::kInternal, "the last message is incomplete");
     if (!finished_ && !has_message_) finish(GrpcStatus::kInternal, "the request has no message");
+    if (!finished_) shared().handler.on_half_closed(*this);
   }
 
   void on_closed() {
-    if (!std::exchange(finished_, true) && has_message_) connection_.shared_.handler.on_gone(*this);
+    if (!std::exchange(finished_, true) && has_message_) shared().handler.on_gone(*this);
   }
 
   [[nodiscard]] bool remote_closed() const { return remote_closed_; }
-  [[nodiscard]] bool is_finished() const { return finished_; }
+
+  // Moves bytes to the output.
+  void take_out(std::size_t size) {
+    connection_.out_.append(out_, sent_, size);
+    connection_.stored_ -= size;
+    sent_ += size;
+    if (unsent() == 0) {
+      clear_grpc_buffer(out_);
+      sent_ = 0;
+    }
+    return_window();
+  }
 
  private:
+  [[nodiscard]] GrpcShared& shared() const { return connection_.shared_; }
+
+  // Lets the client send more, unless it has to read first.
+  void return_window() {
+    if (withheld_ == 0 || (!finished_ && unsent() > shared().limits.call_unsent_bytes)) return;
+    nghttp2_session_consume_stream(connection_.session_, stream_, std::exchange(withheld_, 0));
+  }
+
   // Ends a call that the handler knows, without its doing.
   void finish_gone(GrpcStatus status, std::string_view text) {
-    if (has_message_) connection_.shared_.handler.on_gone(*this);
+    if (has_message_) shared().handler.on_gone(*this);
     finish(status, text);
   }
 
@@ -150,9 +160,9 @@ class GrpcConnection::Call final : public GrpcCall {
     const nghttp2_nv fields[] = {field(":status", "200"), field("content-type", kContentType)};
     nghttp2_data_provider source{};
     source.source.ptr = this;
-    source.read_callback = [](nghttp2_session*, std::int32_t, std::uint8_t* into, std::size_t size,
-                              std::uint32_t* flags, nghttp2_data_source* self,
-                              void*) { return static_cast<Call*>(self->ptr)->provide(into, size, *flags); };
+    source.read_callback = [](nghttp2_session*, std::int32_t, std::uint8_t*, std::size_t size, std::uint32_t* flags,
+                              nghttp2_data_source* self,
+                              void*) { return static_cast<Call*>(self->ptr)->provide(size, *flags); };
     nghttp2_submit_response(connection_.session_, stream_, fields, std::size(fields), &source);
   }
 
@@ -166,15 +176,12 @@ class GrpcConnection::Call final : public GrpcCall {
     connection_.flush_soon();
   }
 
-  ssize_t provide(std::uint8_t* into, std::size_t size, std::uint32_t& flags) {
+  // States how many bytes the next frame takes; take_out() follows.
+  ssize_t provide(std::size_t size, std::uint32_t& flags) {
     const std::size_t count = std::min(size, unsent());
     if (count == 0 && !finished_) return NGHTTP2_ERR_DEFERRED;
-    std::memcpy(into, out_.data() + sent_, count);
-    sent_ += count;
-    if (unsent() > 0) return static_cast<ssize_t>(count);
-    out_.clear();
-    sent_ = 0;
-    if (finished_) {
+    if (count > 0) flags |= NGHTTP2_DATA_FLAG_NO_COPY;
+    if (finished_ && count == unsent()) {
       flags |= NGHTTP2_DATA_FLAG_EOF | NGHTTP2_DATA_FLAG_NO_END_STREAM;
       const nghttp2_nv fields[] = {field("grpc-status", status_), field("grpc-message", text_)};
       if (nghttp2_submit_trailer(connection_.session_, stream_, fields, text_.empty() ? 1 : 2) != 0)
@@ -185,8 +192,10 @@ class GrpcConnection::Call final : public GrpcCall {
 
   GrpcConnection& connection_;
   const std::int32_t stream_;
-  std::string path_, in_, out_, status_, text_;
-  std::size_t sent_ = 0;
+  std::string path_, out_, status_, text_;
+  GrpcMessageReader reader_;
+  std::size_t sent_ = 0;      // Of out_.
+  std::size_t withheld_ = 0;  // Bytes received, for which the client has no new window yet.
   bool is_post_ = false, is_grpc_ = false, is_encoded_ = false;
   bool has_message_ = false, started_ = false, finished_ = false, remote_closed_ = false;
 };
@@ -212,6 +221,10 @@ nghttp2_session_callbacks* GrpcConnection::callbacks() {
                  void* data) {
           return of(data).on_data(stream, {reinterpret_cast<const char*>(bytes), size});
         });
+    nghttp2_session_callbacks_set_send_data_callback(
+        made,
+        [](nghttp2_session*, nghttp2_frame*, const std::uint8_t* head, std::size_t size, nghttp2_data_source* source,
+           void* data) { return of(data).on_send_data(head, size, *static_cast<Call*>(source->ptr)); });
     nghttp2_session_callbacks_set_on_frame_send_callback(
         made, [](nghttp2_session*, const nghttp2_frame* frame, void* data) { return of(data).on_sent(*frame); });
     nghttp2_session_callbacks_set_on_stream_close_callback(
@@ -233,10 +246,18 @@ GrpcConnection::GrpcConnection(GrpcShared& shared, int descriptor, std::function
   const std::unique_ptr<nghttp2_option, OptionDelete> option{made};
   nghttp2_option_set_stream_reset_rate_limit(option.get(), kResetsBurst, kResetsPerSecond);
   nghttp2_option_set_no_closed_streams(option.get(), 1);
+  nghttp2_option_set_no_auto_window_update(option.get(), 1);
   if (nghttp2_session_server_new2(&session_, callbacks(), this, option.get()) != 0) throw std::bad_alloc{};
+  const auto window = static_cast<std::uint32_t>(std::min<std::uint64_t>(shared_.limits.window_bytes, kWindowMax));
   const nghttp2_settings_entry settings[] = {{NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, shared_.limits.calls},
+                                             {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, window},
                                              {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, 16 * 1024}};
   nghttp2_submit_settings(session_, NGHTTP2_FLAG_NONE, settings, std::size(settings));
+  // The window of the connection is returned at once, so that it needs to bridge a round trip only.
+  nghttp2_session_set_local_window_size(session_, NGHTTP2_FLAG_NONE, 0,
+                                        static_cast<std::int32_t>(std::min(std::uint64_t{window} * 4, kWindowMax)));
+  const int on = 1;
+  setsockopt(transport_.descriptor(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   shared_.loop.watch(transport_.descriptor(), interest_, *this);
   ++shared_.counters.open;
 }
@@ -247,6 +268,7 @@ GrpcConnection::~GrpcConnection() {
     shared_.loop.unwatch(transport_.descriptor(), *this);
     --shared_.counters.open;
   }
+  calls_.clear();  // They use the other members.
   nghttp2_session_del(session_);
 }
 
@@ -270,6 +292,7 @@ int GrpcConnection::on_header(const nghttp2_frame& frame, std::string_view name,
 
 int GrpcConnection::on_frame(const nghttp2_frame& frame) {
   started_ = true;
+  if (frame.hd.type == NGHTTP2_PING && (frame.hd.flags & NGHTTP2_FLAG_ACK) != 0 && notice_deadline_) refuse_calls();
   Call* const call = find(frame.hd.stream_id);
   if (call == nullptr) return 0;
   if (frame.hd.type == NGHTTP2_HEADERS && frame.headers.cat == NGHTTP2_HCAT_REQUEST) call->on_head();
@@ -280,7 +303,15 @@ int GrpcConnection::on_frame(const nghttp2_frame& frame) {
 }
 
 int GrpcConnection::on_data(std::int32_t stream, std::string_view bytes) {
+  nghttp2_session_consume_connection(session_, bytes.size());
   if (Call* const call = find(stream)) call->take_data(bytes);
+  return 0;
+}
+
+int GrpcConnection::on_send_data(const std::uint8_t* head, std::size_t size, Call& call) {
+  if (out_.size() >= kOutputBytes) return NGHTTP2_ERR_WOULDBLOCK;
+  out_.append(reinterpret_cast<const char*>(head), kFrameHeadBytes);
+  call.take_out(size);
   return 0;
 }
 
@@ -356,24 +387,37 @@ void GrpcConnection::flush() {
     out_.erase(0, transfer.bytes);
     if (started_ && (was_empty || transfer.bytes > 0)) deadline_ = shared_.loop.now() + shared_.limits.write_time;
   }
-  std::size_t stored = out_.size();
-  for (const auto& [stream, call] : calls_) stored += call->unsent();
-  if (stored > shared_.limits.unsent_bytes) return close();
+  if (out_.size() + stored_ > shared_.limits.unsent_bytes) return close();
   const bool is_over = nghttp2_session_want_read(session_) == 0 && nghttp2_session_want_write(session_) == 0;
   if (out_.empty() && (is_over || (ends_ && calls_.empty()))) return close();
   const std::uint32_t wanted = EPOLLIN | (out_.empty() && !read_wants_write_ ? 0U : EPOLLOUT);
   if (std::exchange(interest_, wanted) != wanted) shared_.loop.change(transport_.descriptor(), wanted, *this);
 }
 
+// A call that a client starts before it receives GOAWAY would be lost if that named the last call (RFC 9113, 6.8). So a
+// first one names none, and what the client sends before it answers the ping is served.
 void GrpcConnection::drain() {
+  if (ends_ || notice_deadline_ || closed_) return;
+  // A client that connects has a request for it.
+  if (!started_) return shared_.draining ? refuse_calls() : void();
+  notice_deadline_ = shared_.loop.now() + kNoticeTime;
+  nghttp2_submit_shutdown_notice(session_);
+  nghttp2_submit_ping(session_, NGHTTP2_FLAG_NONE, nullptr);
+  flush_soon();
+}
+
+void GrpcConnection::refuse_calls() {
+  notice_deadline_.reset();
   ends_ = true;
   nghttp2_submit_goaway(session_, NGHTTP2_FLAG_NONE, nghttp2_session_get_last_proc_stream_id(session_),
                         NGHTTP2_NO_ERROR, nullptr, 0);
   flush_soon();
 }
 
-void GrpcConnection::check_deadline() {
-  if (closed_ || (started_ && out_.empty()) || shared_.loop.now() < deadline_) return;
+void GrpcConnection::check_deadlines() {
+  if (closed_) return;
+  if (notice_deadline_ && shared_.loop.now() >= *notice_deadline_) refuse_calls();
+  if ((started_ && out_.empty()) || shared_.loop.now() < deadline_) return;
   ++shared_.counters.timed_out;
   close();
 }

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -35,8 +36,9 @@ class GrpcConnection final : public Watcher {
   GrpcConnection& operator=(const GrpcConnection&) = delete;
 
   void on_ready(std::uint32_t events) override;
+  // Announces the end. Calls that the client starts before it knows of the end are served, too.
   void drain();
-  void check_deadline();  // Closes the connection if its deadline has passed.
+  void check_deadlines();
 
  private:
   class Call;
@@ -48,11 +50,13 @@ class GrpcConnection final : public Watcher {
   int on_data(std::int32_t stream, std::string_view bytes);
   int on_sent(const nghttp2_frame& frame);
   int on_closed(std::int32_t stream);
+  int on_send_data(const std::uint8_t* head, std::size_t size, Call& call);
   [[nodiscard]] Call* find(std::int32_t stream);
 
   void read();
-  void flush();       // Sends what the session wants to send.
-  void flush_soon();  // The same once no function of a handler is on the stack.
+  void flush();         // Sends what the session wants to send.
+  void flush_soon();    // The same once no function of a handler is on the stack.
+  void refuse_calls();  // The client knows of the end.
   void close();
 
   GrpcShared& shared_;
@@ -60,12 +64,14 @@ class GrpcConnection final : public Watcher {
   std::function<void(const GrpcConnection&)> retire_;
   nghttp2_session* session_ = nullptr;
   std::map<std::int32_t, std::unique_ptr<Call>> calls_;
-  std::string out_;  // Unsent output.
+  std::string out_;         // Unsent output.
+  std::size_t stored_ = 0;  // Bytes of messages that calls store.
   std::uint32_t interest_ = 0;
   core::Instant deadline_;  // Of the start, then of unsent output.
   Loop::Timer flush_timer_ = 0;
   bool started_ = false, in_read_ = false, read_wants_write_ = false, closed_ = false;
-  bool ends_ = false;  // Once its calls have ended.
+  std::optional<core::Instant> notice_deadline_;  // The client is to answer the announcement of the end.
+  bool ends_ = false;                             // Once its calls have ended.
 };
 
 }  // namespace penstock::net

@@ -19,7 +19,7 @@ struct GrpcServer::State final : AcceptHandler {
   State(Loop& loop, int listening, GrpcHandler& handler, const GrpcLimits& limits, std::shared_ptr<TlsContext> tls)
       : shared{loop, handler, limits, std::move(tls), {}}, acceptor{loop, listening, *this} {
     sweep_timer = loop.every(kSweep, [this] {
-      for (const auto& connection : connections) connection->check_deadline();
+      for (const auto& connection : connections) connection->check_deadlines();
     });
   }
   ~State() {

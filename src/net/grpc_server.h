@@ -29,7 +29,7 @@ enum class GrpcStatus : std::uint8_t {
 class GrpcCall {
  public:
   [[nodiscard]] virtual std::string_view path() const = 0;  // "/package.Service/Method".
-  // Sends a message. The bytes that the client's window does not take are stored.
+  // Sends a message. The bytes that the client's window does not take are stored; see GrpcLimits::call_unsent_bytes.
   virtual void send(std::string_view message) = 0;
   [[nodiscard]] virtual std::size_t unsent() const = 0;  // Bytes stored. Streams wait until it is 0.
   // Ends the call after the stored messages. The text explains a status other than kOk to the caller.
@@ -43,6 +43,8 @@ class GrpcHandler {
  public:
   // A message of the client. `is_first` is true for the first message of a call.
   virtual void on_message(GrpcCall& call, std::string_view message, bool is_first) = 0;
+  // The client has sent its last message. The call goes on until the handler finishes it.
+  virtual void on_half_closed(GrpcCall&) {}
   virtual void on_gone(GrpcCall& call) = 0;  // The client has cancelled the call or has left.
 
  protected:
@@ -50,10 +52,16 @@ class GrpcHandler {
 };
 
 struct GrpcLimits {
-  std::uint32_t connections = 1'000;                     // Further connections are closed at once.
-  std::uint32_t calls = 256;                             // At a time on one connection; HTTP/2 announces it.
-  std::size_t message_bytes = 64 * 1024;                 // A larger message ends its call: kResourceExhausted.
-  std::size_t unsent_bytes = 256 * 1024;                 // Of one connection; a connection that stores more is closed.
+  std::uint32_t connections = 1'000;      // Further connections are closed at once.
+  std::uint32_t calls = 256;              // At a time on one connection; HTTP/2 announces it.
+  std::size_t message_bytes = 64 * 1024;  // A larger message ends its call: kResourceExhausted.
+  // Of one connection; a connection that stores more is closed. A server that answers each message with as much allows
+  // `calls` x `call_unsent_bytes`, and limits slow clients by the latter.
+  std::size_t unsent_bytes = 256 * 1024;
+  // The server returns no HTTP/2 window to a call that stores more, until the client has read. Such a call stores at
+  // most the answers to one window and one message in addition.
+  std::size_t call_unsent_bytes = 256 * 1024;
+  std::uint32_t window_bytes = 65'535;  // Of each call: what a client may send before the server has read it.
   core::Duration start_time = std::chrono::seconds{10};  // Time limit for TLS and the first frame.
   core::Duration write_time = std::chrono::seconds{30};  // Time limit for a client that reads nothing.
 };
@@ -73,7 +81,8 @@ class GrpcServer {
   GrpcServer& operator=(const GrpcServer&) = delete;
 
   void set_tls(std::shared_ptr<TlsContext> tls);  // For connections that are accepted later.
-  // Announces the end of all connections; each closes once its calls have ended. New ones are accepted.
+  // Announces the end of all connections; each closes once its calls have ended, also those that its client starts
+  // before it receives the announcement. New connections are accepted.
   void disconnect();
   // Stops listening and announces the end; a connection closes once its calls have ended.
   void drain();

@@ -71,6 +71,9 @@ Json schema_of(const Option& option) {
   } else if (type == "duration") {
     made["anyOf"] =
         Json::array({{{"const", 0}}, {{"type", "string"}, {"pattern", "^(0|([0-9.]+(ns|us|ms|s|m|h|d))+)$"}}});
+  } else if (type == "counts") {
+    const Json item{{"type", "integer"}};
+    made["anyOf"] = Json::array({item, {{"type", "string"}}, {{"type", "array"}, {"items", item}}});
   } else if (option.value.is_list) {
     made["anyOf"] = Json::array({{{"type", "string"}}, {{"type", "array"}, {"items", {{"type", "string"}}}}});
   } else {

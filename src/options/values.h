@@ -1,7 +1,7 @@
 // Values of every type that an option can have, bound to a field. Bounds are part of the value.
 #pragma once
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -61,6 +61,28 @@ template <class Field>
                      "count", field, [=](std::string_view text) { return parse_count(text, low, high); },
                      [](auto content) { return std::to_string(content); }),
                  static_cast<double>(low), static_cast<double>(high));
+}
+// A list of different whole numbers: one or a list in YAML, separated by commas in a flag.
+template <class Count>
+[[nodiscard]] Value counts(std::vector<Count>& field, std::uint64_t low, std::uint64_t high) {
+  Value made;
+  made.type = "counts";
+  made.is_list = made.splits_text = true;
+  made.parse = [&field, low, high](std::span<const std::string> parts) -> core::Result<void> {
+    std::vector<Count> parsed;
+    for (const std::string& part : parts) {
+      const auto number = parse_count(part, low, high);
+      if (!number) return tl::make_unexpected(number.error());
+      const auto item = static_cast<Count>(*number);
+      if (std::find(parsed.begin(), parsed.end(), item) != parsed.end())
+        return core::invalid_input({}, "has " + quote(part) + " twice");
+      parsed.push_back(item);
+    }
+    field = std::move(parsed);
+    return {};
+  };
+  made.format = [&field] { return fmt::format("{}", fmt::join(field, ",")); };
+  return made;
 }
 // 0 means no limit.
 template <class Count>

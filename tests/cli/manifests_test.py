@@ -101,6 +101,35 @@ class Manifests(CliTest):
         self.write("p.yaml", "gateway: {admin_listen: :0}\n")
         self.assert_refused("manifests", "planner", "p.yaml", says="gateway.admin_listen: needs a port")
 
+    def test_prometheus_verifies_the_certificate_of_the_admin_address(self):
+        tls = ("gateway: {{admin_token_file: /etc/penstock-secrets/token, admin_tls: {{certificate: /etc/penstock-secrets/tls.crt, "
+               "key: /etc/penstock-secrets/tls.key}}{}}}\n")
+        flags, note = ("--namespace", "llm", "--pod-monitor"), "# Prometheus must trust the CA of gateway.admin_tls.certificate"
+        found = self.manifests("gateway", tls.format(", peer_ca_file: /etc/penstock-secrets/ca.crt"), *flags)
+        self.assertRegex(found, r"tlsConfig:\n +serverName: penstock-gateway-admin.llm.svc\n +ca:\n +secret:\n +name: penstock-gateway-secrets\n"
+                         r" +key: ca.crt\n")
+        self.assertNotIn(note, found)
+        found = self.manifests("gateway", tls.format(""), *flags)
+        self.assertNotRegex(found, r"\n +ca:\n")
+        self.assertIn(note, found)
+        self.assertNotIn(note, self.manifests("gateway", tls.format("")))
+        clients = tls.format("").replace("key}", "key, client_ca: /etc/penstock-secrets/ca}")
+        self.manifests("gateway", clients, *flags)
+        self.write("g.yaml", clients.replace("admin_token_file: /etc/penstock-secrets/token, ", ""))
+        self.assert_refused("manifests", "gateway", "g.yaml", *flags,
+                            says="gateway.admin_tls.client_ca: a PodMonitor shows no certificate; add gateway.admin_token_file")
+
+    def test_a_planner_of_gateways_with_another_name(self):
+        text = self.manifests("planner", PLANNER, "--namespace", "llm", "--gateway-name", "chat")
+        self.assertIn('- "chat-admin.llm.svc:8081"\n', text)
+        text = self.manifests("gateway", GATEWAY, "--namespace", "llm", "--name", "chat")
+        self.assertIn("# `penstock manifests planner` finds this gateway with --gateway-name chat.\n", text)
+        self.assertIn("\n  name: chat-admin\n", text)
+        self.assert_refused("manifests", "planner", "penstock.yaml", "--gateway-name", "a.b", says="--gateway-name: 'a.b' is not a name")
+        self.assert_refused("manifests", "planner", "penstock.yaml", "--gateway-name", "chat", "--gateway", "a:1",
+                            says="--gateway-name: has no effect with --gateway")
+        self.assert_refused("manifests", "gateway", "penstock.yaml", "--gateway-name", "chat", says="is not a flag of `penstock manifests gateway`")
+
     def test_a_planner_of_named_gateways(self):
         text = self.manifests("planner", PLANNER, "--gateway", "a.llm.svc:8081,b.llm.svc:8081")
         self.assertIn('- "a.llm.svc:8081,b.llm.svc:8081"\n', text)
