@@ -140,8 +140,8 @@ connect::ProcessingRequest message_of(Bytes& bytes, std::string& body) {
   message.end_of_stream = (flags & 1U) != 0;
   body.assign((flags >> 1U) % 8 * 20, 'x');
   if ((flags & 0x80U) != 0) body = "upstream connect error";
-  const bool has_body = message.part == connect::ExtProcPart::kRequestBody ||
-                        message.part == connect::ExtProcPart::kResponseBody;
+  const bool has_body =
+      message.part == connect::ExtProcPart::kRequestBody || message.part == connect::ExtProcPart::kResponseBody;
   if (has_body) {
     message.body = body;
     return message;

@@ -71,6 +71,7 @@ core::Error unknown(const std::string& word) {
             "there is no command " + options::quote(word),
             "run `make " + word + "` in a checkout of Penstock"};
   std::vector<std::string_view> names;
+  names.reserve(std::size(kCommands));
   for (const Command& command : kCommands) names.push_back(command.name);
   const std::string close = options::suggestion(word, names);
   const std::string known = "the commands are " + options::choices(names);

@@ -183,8 +183,8 @@ void add_endpoint_picker(const configuration::EndpointPickerSetup& setup, gatewa
     }
     auto context = net::TlsContext::server(pems.certificate, pems.key);
     if (!context) return reading.report("gateway.endpoint_picker.certificate", context.error().message());
-    picker.tls = *std::move(context);
-    picker.tls->use_http2();
+    made.endpoint_picker_tls = *std::move(context);
+    made.endpoint_picker_tls->use_http2();
   }
   made.endpoint_picker = std::move(picker);
 }
@@ -283,8 +283,9 @@ gateway::GatewayOptions make_gateway_options(const configuration::GatewaySetup& 
 std::vector<std::string> watched_files(const std::string& config_file, const configuration::GatewaySetup& setup) {
   std::vector<std::string> files;
   const configuration::AccessSetup& admin = setup.admin;
-  for (const std::string& file : {config_file, setup.tls_certificate, setup.tls_key, admin.token_file,
-                                  admin.tls_certificate, admin.tls_key, admin.client_ca})
+  for (const std::string& file :
+       {config_file, setup.tls_certificate, setup.tls_key, setup.endpoint_picker.certificate, setup.endpoint_picker.key,
+        admin.token_file, admin.tls_certificate, admin.tls_key, admin.client_ca})
     if (!file.empty() && file != "-") files.push_back(file);
   for (const configuration::TenantOptions& tenant : setup.tenants)
     files.insert(files.end(), tenant.key_files.begin(), tenant.key_files.end());

@@ -33,7 +33,7 @@ EnvoyFront::EnvoyFront(net::Loop& loop, int listening, net::ExchangeHandler& han
     : loop_{loop},
       context_{handler, options.server, {}, has_keys(options), options.forward.headers, false, {}},
       health_{loop, [is_ready](std::string_view service) { return is_serving(service, is_ready()); }},
-      server_{loop, listening, *this, grpc_limits(options.server), options.endpoint_picker->tls} {
+      server_{loop, listening, *this, grpc_limits(options.server), options.endpoint_picker_tls} {
   if (health_listening >= 0) health_server_.emplace(loop, health_listening, health_);
   loop_.every(std::chrono::seconds{1}, [this] { bury(); });
 }
@@ -48,6 +48,7 @@ net::Call& EnvoyFront::call(net::Exchange& exchange, const Target& target, const
 }
 
 void EnvoyFront::reconfigure(const GatewayOptions& options) {
+  server_.set_tls(options.endpoint_picker_tls);
   context_.keys_are_ours = has_keys(options);
   context_.forwarded = options.forward.headers;
 }

@@ -51,7 +51,8 @@ enum class ExposeRouting : std::uint8_t { kNever, kOperators, kAlways };
 struct ReloadableOptions {
   bool anonymous = true;                 // Requests without a key are admitted as the tenant "anonymous".
   std::shared_ptr<net::TlsContext> tls;  // Null: plain HTTP.
-  bool request_usage = true;             // Engines are told to report the usage of every stream.
+  std::shared_ptr<net::TlsContext> endpoint_picker_tls;  // Null: cleartext.
+  bool request_usage = true;                             // Engines are told to report the usage of every stream.
   ForwardOptions forward;
   bool engine_priority = false;  // Engines schedule by priority, so the priorities of tenants are sent to them.
   dispatch::Isolation isolation = dispatch::Isolation::kNone;  // Of tenants without one of their own.
@@ -72,7 +73,6 @@ struct PeerOptions {
 struct EndpointPickerOptions {
   net::Address listen;
   std::optional<net::Address> health_listen;  // Of grpc.health.v1 in cleartext, as probes of Kubernetes speak it.
-  std::shared_ptr<net::TlsContext> tls;       // Of `listen`; null: cleartext.
 };
 
 struct GatewayOptions : ReloadableOptions {

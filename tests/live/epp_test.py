@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import socket
+import ssl
 import subprocess
 import tempfile
 import unittest
@@ -47,12 +48,15 @@ class EppTest(unittest.TestCase):
                            "flowControl: {defaultRequestTTL: 7s}\n")
         picker = self.picker("--zap-encoder", "json", "--config-file", config, "--ha-enable-leader-election", "--tracing=false",
                              "-v", "4", "--secure-serving=false", Engine(self, *FAST).url, environment={"NAMESPACE": "prod"})
-        log = picker.log()
         for warned in ("--ha-enable-leader-election", "--tracing", "-v", f"{config}: the plugin by-label"):
-            self.assertIn(f"penstock: warning: {warned} has no counterpart and is ignored\n", log)
-        lines = [json.loads(line) for line in log.splitlines() if line.startswith("{")]
-        self.assertEqual([line["purpose"] for line in lines if line["event"] == "listening"], ["endpoint picker", "admin"])
-        self.assertTrue(any(line.get("url", "").startswith("grpc://") for line in lines))
+            self.assertIn(f"penstock: warning: {warned} has no counterpart and is ignored\n", picker.log())
+
+        def listening():
+            lines = [json.loads(line) for line in picker.log().splitlines() if line.startswith("{") and line.endswith("}")]
+            return [(line["purpose"], line["url"].split(":")[0]) for line in lines if line["event"] == "listening"]
+
+        until("the lines of the log", lambda: len(listening()) >= 2)
+        self.assertEqual(listening(), [("endpoint picker", "grpc"), ("admin", "http")])
 
     def test_clients_are_served_only_where_an_address_is_given(self):
         engine = Engine(self, *FAST)
@@ -88,6 +92,28 @@ class EppTest(unittest.TestCase):
         until("the reload", lambda: "config_reloaded" in picker.log())
         self.assertIn("applied=gateway.retries", picker.log())
         self.assertNotIn("restart", picker.log())
+
+    def test_new_connections_use_a_new_certificate(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        files = [os.path.join(folder.name, name) for name in ("tls.crt", "tls.key")]
+
+        def certify(name):
+            subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-out",
+                            files[0] + ".new", "-keyout", files[1] + ".new", "-subj", f"/CN={name}"], check=True, capture_output=True)
+            for file in files:
+                os.rename(file + ".new", file)
+
+        def served():
+            pem = ssl.get_server_certificate(("127.0.0.1", picker.picks))
+            return subprocess.run(["openssl", "x509", "-noout", "-subject"], input=pem, capture_output=True, text=True,
+                                  check=True).stdout
+
+        certify("first")
+        picker = self.picker("--cert-path", folder.name, Engine(self, *FAST).url)
+        self.assertIn("first", served())
+        certify("second")
+        until("the new certificate", lambda: "second" in served())
 
     def test_what_cannot_be_is_an_error(self):
         for words, error in (
