@@ -10,7 +10,17 @@ namespace {
 
 // Source: https://github.com/llm-d/llm-d-router/blob/main/pkg/epp/server/options.go, and the flags of zap in
 // https://github.com/kubernetes-sigs/controller-runtime/blob/main/pkg/log/zap/zap.go
-enum class EppFlagKind : std::uint8_t { kPort, kSwitch, kFolder, kText, kEncoder, kPorts, kIgnored, kIgnoredSwitch };
+enum class EppFlagKind : std::uint8_t {
+  kPort,
+  kSwitch,
+  kFolder,
+  kText,
+  kEncoder,
+  kPorts,
+  kAlwaysOn,
+  kIgnored,
+  kIgnoredSwitch
+};
 
 struct EppFlag {
   std::string_view name;
@@ -18,7 +28,9 @@ struct EppFlag {
   std::string_view flag{};  // Of the gateway.
   std::string_view help{}, fallback{};
 
-  [[nodiscard]] bool is_switch() const { return kind == EppFlagKind::kSwitch || kind == EppFlagKind::kIgnoredSwitch; }
+  [[nodiscard]] bool is_switch() const {
+    return kind == EppFlagKind::kSwitch || kind == EppFlagKind::kAlwaysOn || kind == EppFlagKind::kIgnoredSwitch;
+  }
   [[nodiscard]] bool is_ignored() const { return kind == EppFlagKind::kIgnored || kind == EppFlagKind::kIgnoredSwitch; }
 };
 
@@ -46,7 +58,7 @@ constexpr std::array kEppFlags{
     EppFlag{"--tracing", EppFlagKind::kIgnoredSwitch},
     EppFlag{"--health-checking", EppFlagKind::kIgnoredSwitch},
     EppFlag{"--enable-pprof", EppFlagKind::kIgnoredSwitch},
-    EppFlag{"--enable-cert-reload", EppFlagKind::kIgnoredSwitch},
+    EppFlag{"--enable-cert-reload", EppFlagKind::kAlwaysOn},
     EppFlag{"--metrics-endpoint-auth", EppFlagKind::kIgnoredSwitch},
     EppFlag{"--disable-endpoint-subset-filter", EppFlagKind::kIgnoredSwitch},
     EppFlag{"--refresh-metrics-interval"},
@@ -82,6 +94,7 @@ void add_epp_flag(const EppFlag& flag, const std::string& value, EppCommandLine&
       *(known + 1) += "," + value;
       return;
     }
+    case EppFlagKind::kAlwaysOn: return;
     case EppFlagKind::kIgnored:
     case EppFlagKind::kIgnoredSwitch: break;
   }

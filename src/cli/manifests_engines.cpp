@@ -153,7 +153,7 @@ class EngineManifestBuilder {
     engine.weights_claim = flags_.weights_claim;
     engine.weights_path = flags_.weights_path;
     if (!pods.follows_any() && made_.gateway.discovery.dns.empty())
-      reading_.report("gateway.kubernetes.selector", "is missing, so that no gateway would find the pods",
+      reading_.report("gateway.kubernetes", "needs a selector, without which no gateway would find the pods",
                       fmt::format("add gateway: {{kubernetes: {{selector: penstock/engines={}}}}}", engine.name));
     auto selector = connect::LabelSelector::parse(pods.selector);
     if (selector)

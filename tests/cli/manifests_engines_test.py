@@ -147,7 +147,7 @@ class Engines(CliTest):
         self.engines(ONE, *slices, "--node-pool", "nvidia.com/mig.strategy=mixed")
 
     def test_without_labels_no_gateway_would_find_the_pods(self):
-        self.refused("model: a\npools: [{name: chat}]\n", says="gateway.kubernetes.selector: is missing, so that no gateway would find the pods; "
+        self.refused("model: a\npools: [{name: chat}]\n", says="gateway.kubernetes: needs a selector, without which no gateway would find the pods; "
                      "add gateway: {kubernetes: {selector: penstock/engines=penstock-engines}}")
         self.engines("model: a\npools: [{name: chat}]\ngateway: {kubernetes: {selector: penstock/engines=penstock-engines}}\n")
         self.engines("model: a\npools: [{name: chat}]\ngateway: {kubernetes: {service: chat}}\n")
