@@ -13,6 +13,7 @@ namespace {
 constexpr std::uint32_t kWindowSteps = 24, kWindowStepsLeast = 12;
 // Servers deliver tokens of short steps together, and a window must be long against that.
 constexpr double kWindowMsLeast = 100.0;
+constexpr double kLimitMsLeast = 1'000.0;  // Of answers that show a limit; other programs seldom delay one so long.
 constexpr std::uint32_t kWindowStepsMost = 512;
 constexpr std::uint32_t kWarmUps = 4, kWarmUpOutput = 8, kWarmUpWords = 64, kWarmUpWordsMost = 1024;
 constexpr std::size_t kPromptSamplesLeast = 3;
@@ -194,9 +195,12 @@ core::Result<void> Profiler::take_short_window(Entry& entry, const Burst& burst,
   if (at_once == 0 || at_once >= burst.requests)
     return core::invalid_input(to_string(burst.point), "answers are too short to be measured",
                                "the endpoint must support ignore_eos and stream each token");
-  // A busy machine delays an answer until another has ended, which looks like a limit. The same requests decide.
+  // A busy machine delays an answer until another has ended, which looks like a limit. Answers that take longer than
+  // such a delay decide.
   if (entry.times_limited++ < kLimitRepeats) {
     entry.at_once = std::max(entry.at_once, at_once);
+    if (can_grow && burst.output_tokens * step_ms_ < kLimitMsLeast)
+      entry.output_tokens = std::min(2 * burst.output_tokens, output_max(burst.point));
     return {};
   }
   learn_limit(burst.point, std::max(entry.at_once, at_once));

@@ -338,9 +338,10 @@ class Scenarios:
     def test_a_killed_engine_truncates_its_streams_and_returns_after_a_restart(self):
         gateway = self.gateway()
         stream = self.stream(gateway, LONG)
-        until("the first event", lambda: stream.text)
-        busy = [each["url"] for each in gateway.overview()["replicas"] if each["open_requests"]]
+        busy = until("a replica that has it",
+                     lambda: [each["url"] for each in gateway.overview()["replicas"] if each["open_requests"]])
         (replica,) = [each for each in self.replicas if each.url in busy]
+        until("the first event", lambda: stream.text)
         replica.server.kill()
         stream.join()
         self.assertIn('"truncated"', stream.text[-400:])
@@ -377,7 +378,10 @@ class Scenarios:
         if done.returncode and os.getloadavg()[0] > BUSY_LOAD * os.cpu_count():
             self.skipTest(f"the machine is busy: {done.stderr.splitlines()[-1]}")
         self.assertEqual(done.returncode, 0, done.stderr[-2000:])
-        self.assertIn(f"the endpoint runs at most {kinds.SLOTS} sequences at once", done.stdout)
+        limit = f"the endpoint runs at most {kinds.SLOTS} sequences at once"
+        if limit not in done.stdout and os.getloadavg()[0] > BUSY_LOAD * os.cpu_count():
+            self.skipTest(f"the machine is busy: {done.stdout.splitlines()[0]}")
+        self.assertIn(limit, done.stdout)
         with open(file, encoding="utf-8") as written:
             profile = json.load(written)
         self.assertEqual((profile["endpoint"], profile["model"]), (replica.url, self.kind.model))
