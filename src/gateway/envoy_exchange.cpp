@@ -232,6 +232,7 @@ net::Call& EnvoyExchange::send(const Target& target, const net::CallOptions& opt
 
 void EnvoyExchange::take_response_headers(const connect::ProcessingRequest& message) {
   if (std::exchange(has_answer_, true)) return;
+  if (!is_picked_) return answered_by_envoy(message);
   answer_.status = 0;
   keep_fields(message.headers, answer_bytes_, answer_.fields, [&](const net::Field& field) {
     if (field.name == ":status") answer_.status = number_in<int>(field.value).value_or(0);
@@ -247,6 +248,14 @@ void EnvoyExchange::take_response_headers(const connect::ProcessingRequest& mess
   // The body comes only after an answer to the headers, which the handler has not given.
   if (!is_answered_) call_.send(connect::headers_response(ExtProcPart::kResponseHeaders, {}));
   is_answered_ = true;
+}
+
+// Envoy answers the client while its request waits here, for example because the time of its route is over.
+void EnvoyExchange::answered_by_envoy(const connect::ProcessingRequest& message) {
+  net::ExchangeListener* const client = client_;
+  begin_leaving();
+  pass_on(message);
+  if (client != nullptr) client->on_client_gone();
 }
 
 void EnvoyExchange::pass_on_head() {
@@ -319,6 +328,7 @@ bool EnvoyExchange::write(std::string_view payload) {
 void EnvoyExchange::finish() {
   is_finished_ = true;
   client_ = nullptr;
+  replica_ = nullptr;
   if (!in_message_) send_output();
 }
 

@@ -80,6 +80,7 @@ class EnvoyExchange final : public net::Exchange, private net::Call {
   void request_complete();
   void take_response_headers(const connect::ProcessingRequest& message);
   void take_response_body(const connect::ProcessingRequest& message);
+  void answered_by_envoy(const connect::ProcessingRequest& message);
   void pass_on_head();
   void end_of_answer();
   void fault(net::ClientFault fault);

@@ -233,6 +233,20 @@ TEST_F(EnvoyExchangeTest, EnvoysOwnAnswerForAReplicaThatIsNotReachedIsAFaultOfTh
   EXPECT_EQ(handler.status, 0);
 }
 
+TEST_F(EnvoyExchangeTest, AnAnswerOfEnvoyToARequestThatWaitsIsPassedOnAndEndsIt) {
+  headers();
+  take(ExtProcPart::kRequestBody, "0123456789", true);
+  answer_head("504", "text/plain");
+  EXPECT_EQ(handler.gone, 1);
+  take(ExtProcPart::kResponseBody, "upstream request timeout", true);
+  ASSERT_EQ(call.replies.size(), 2U);
+  EXPECT_EQ(call.replies[0].part, 2U);
+  EXPECT_EQ(call.replies[1].body, "upstream request timeout");
+  EXPECT_TRUE(call.replies[1].ends);
+  EXPECT_EQ(call.finished, net::GrpcStatus::kOk);
+  EXPECT_EQ(handler.status, 0);
+}
+
 TEST_F(EnvoyExchangeTest, A503OfTheReplicaIsItsAnswer) {
   ask();
   answer_head("503", "text/plain");

@@ -82,9 +82,11 @@ class PoolApiServer final : public net::ExchangeHandler {
     publish(resource, is_new ? "ADDED" : "MODIFIED", object);
   }
   void publish(const std::string& resource, const char* type, const Json& object) {
-    for (Watch& watch : watches_)
-      if (watch.resource == resource && selects(watch.app, object))
-        watch.exchange->write(Json{{"type", type}, {"object", object}}.dump() + "\n");
+    for (const Watch& watch : watches_)
+      if (watch.resource == resource) send(watch, type, object);
+  }
+  static void send(const Watch& watch, const char* type, const Json& object) {
+    if (selects(watch.app, object)) watch.exchange->write(Json{{"type", type}, {"object", object}}.dump() + "\n");
   }
   void on_request(net::Exchange& exchange) override {
     const std::string target{exchange.head().target};
@@ -96,7 +98,13 @@ class PoolApiServer final : public net::ExchangeHandler {
     const std::vector<net::Field> fields{{"Content-Type", "application/json"}};
     if (target.find("watch=") != std::string::npos) {
       exchange.start(200, fields);
-      watches_.emplace_back(*this, exchange, resource, app);
+      const Watch& watch = watches_.emplace_back(*this, exchange, resource, app);
+      // What has changed since the list.
+      const std::uint64_t listed = std::stoull(std::string{exchange.head().parameter("resourceVersion")});
+      for (const auto& [name, object] : objects_[resource])
+        if (std::stoull(object["metadata"]["resourceVersion"].get<std::string>()) > listed)
+          send(watch, "ADDED", object);
+      exchange.flush();
       return;
     }
     Json items = Json::array();
