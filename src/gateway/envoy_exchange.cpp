@@ -178,6 +178,7 @@ void EnvoyExchange::take_request_body(const connect::ProcessingRequest& message)
 
 void EnvoyExchange::request_complete() {
   if (std::exchange(has_request_, true)) return;
+  if (request_.head_bytes.empty()) return refuse(500, "request_header_mode must be SEND: the headers name the client");
   ++context_.counters.requests;
   context_.handler.on_request(*this);
 }
