@@ -100,9 +100,9 @@ class PoolApiServer final : public net::ExchangeHandler {
       exchange.start(200, fields);
       const Watch& watch = watches_.emplace_back(*this, exchange, resource, app);
       // What has changed since the list.
-      const std::uint64_t listed = std::stoull(std::string{exchange.head().parameter("resourceVersion")});
+      const auto listed = Json::parse(exchange.head().parameter("resourceVersion")).get<std::uint64_t>();
       for (const auto& [name, object] : objects_[resource])
-        if (std::stoull(object["metadata"]["resourceVersion"].get<std::string>()) > listed)
+        if (Json::parse(object["metadata"]["resourceVersion"].get<std::string>()).get<std::uint64_t>() > listed)
           send(watch, "ADDED", object);
       exchange.flush();
       return;
