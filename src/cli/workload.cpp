@@ -15,7 +15,6 @@
 #include "report/format.h"
 #include "report/grid.h"
 #include "report/write_file.h"
-#include "workload/reader.h"
 #include "workload/statistics.h"
 
 namespace penstock::cli {
@@ -159,10 +158,7 @@ int show_workload(const Arguments& arguments) {
   options.names = parsed->operands;
   auto traces = configuration::load_traces(options, seed);
   if (!traces) return report_input_error(traces.error());
-  const bool has_sessions = std::any_of(traces->begin(), traces->end(), [](const configuration::Trace& trace) {
-    return trace.report.format == workload::Format::kWeka;
-  });
-  if (const auto good = workload::check_session_options(options.read, has_sessions); !good)
+  if (const auto good = configuration::check_session_options(*traces, options); !good)
     return report_input_error(good.error());
 
   std::vector<Described> all;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "configuration/ledger_trace.h"
@@ -63,6 +64,12 @@ core::Result<std::vector<Trace>> load_traces(const TraceOptions& options, std::u
     traces.push_back(*std::move(trace));
   }
   return traces;
+}
+
+core::Result<void> check_session_options(const std::vector<Trace>& traces, const TraceOptions& options) {
+  const bool has_sessions = std::any_of(
+      traces.begin(), traces.end(), [](const Trace& trace) { return trace.report.format == workload::Format::kWeka; });
+  return workload::check_session_options(options.read, has_sessions);
 }
 
 std::vector<std::string> gap_warnings(const Workload& workload, std::string_view option, double speed) {

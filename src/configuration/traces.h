@@ -24,6 +24,9 @@ struct Trace {
 // Returns one trace for each name, in their order. Errors name the file and line, or the part of a description.
 [[nodiscard]] core::Result<std::vector<Trace>> load_traces(const TraceOptions& options, std::uint64_t seed);
 
+// Fails if options of sessions are given and none of the traces has whole sessions, on which alone they act.
+[[nodiscard]] core::Result<void> check_session_options(const std::vector<Trace>& traces, const TraceOptions& options);
+
 // A sentence for each long time of a workload without requests, at `speed` times its speed. `option` leaves out what
 // arrives at the time that follows it: "--to".
 [[nodiscard]] std::vector<std::string> gap_warnings(const workload::Workload& workload, std::string_view option,

@@ -48,7 +48,7 @@ void keep_fields(const std::vector<net::Field>& from, std::string& bytes, std::v
   }
 }
 
-bool has(const std::vector<net::Field>& fields, std::string_view name) {
+bool has(std::span<const net::Field> fields, std::string_view name) {
   return std::any_of(fields.begin(), fields.end(),
                      [&](const net::Field& field) { return net::equal_fold(field.name, name); });
 }
@@ -219,14 +219,18 @@ net::Call& EnvoyExchange::send(const Target& target, const net::CallOptions& opt
     return *this;
   }
   call_.send(connect::headers_response(ExtProcPart::kRequestHeaders, mutation, endpoint));
+  send_pieces(ExtProcPart::kRequestBody, body, !has_request_trailers_);
+  if (has_request_trailers_) call_.send(connect::trailers_response(ExtProcPart::kRequestTrailers));
+  return *this;
+}
+
+// At least one, which may be empty.
+void EnvoyExchange::send_pieces(ExtProcPart part, std::string_view body, bool ends) {
   do {
     const std::string_view piece = body.substr(0, connect::kExtProcPieceBytes);
     body.remove_prefix(piece.size());
-    call_.send(connect::body_response(ExtProcPart::kRequestBody, request_mode_, piece,
-                                      body.empty() && !has_request_trailers_));
+    call_.send(connect::body_response(part, Mode::kFullDuplexStreamed, piece, ends && body.empty()));
   } while (!body.empty());
-  if (has_request_trailers_) call_.send(connect::trailers_response(ExtProcPart::kRequestTrailers));
-  return *this;
 }
 
 // ---- the answer -----------------------------------------------------------------------------------------------------
@@ -307,10 +311,7 @@ void EnvoyExchange::start(int status, std::span<const net::Field> fields, std::o
   if (content_length && content_length != answer_.content_length) mutation.set.push_back({"content-length", length});
   for (const net::Field& field : answer_.fields) {
     const bool stays = content_length && net::equal_fold(field.name, "content-length");
-    if (!stays && !is_of_the_connection(field.name) &&
-        std::none_of(fields.begin(), fields.end(),
-                     [&](const net::Field& one) { return net::equal_fold(one.name, field.name); }))
-      mutation.removed.push_back(field.name);
+    if (!stays && !is_of_the_connection(field.name) && !has(fields, field.name)) mutation.removed.push_back(field.name);
   }
   answer_message_ = connect::headers_response(ExtProcPart::kResponseHeaders, mutation);
 }
@@ -339,15 +340,8 @@ void EnvoyExchange::send_output() {
   if (is_duplex || !has_body_) answer_response_headers();
   // In the other modes the answers to the pieces have it.
   if (is_duplex && has_body_) {
-    std::string_view rest = out_;
-    while (!rest.empty() || is_finished_) {
-      const std::string_view piece = rest.substr(0, connect::kExtProcPieceBytes);
-      rest.remove_prefix(piece.size());
-      const bool is_last = is_finished_ && rest.empty() && !has_trailers_;
-      if (!piece.empty() || is_last)
-        call_.send(connect::body_response(ExtProcPart::kResponseBody, response_mode_, piece, is_last));
-      if (rest.empty()) break;
-    }
+    const bool ends = is_finished_ && !has_trailers_;
+    if (ends || !out_.empty()) send_pieces(ExtProcPart::kResponseBody, out_, ends);
     out_.clear();
   }
   if (!is_finished_) return;
@@ -379,7 +373,7 @@ void EnvoyExchange::abort() {
   if (is_over_) return;
   if (context_.leaves && response_mode_ == Mode::kFullDuplexStreamed && is_started_) {
     answer_response_headers();
-    if (!out_.empty()) call_.send(connect::body_response(ExtProcPart::kResponseBody, response_mode_, out_, false));
+    if (!out_.empty()) send_pieces(ExtProcPart::kResponseBody, out_, false);
     return begin_leaving();
   }
   call_.finish(net::GrpcStatus::kUnavailable, "the answer cannot be completed");

@@ -88,6 +88,7 @@ class EnvoyExchange final : public net::Exchange, private net::Call {
   void refuse(int status, std::string_view fault);
   [[nodiscard]] connect::HeaderMutation request_mutation(const std::vector<net::Field>& wanted,
                                                          const std::string& length) const;
+  void send_pieces(connect::ExtProcPart part, std::string_view body, bool ends);
   void answer_response_headers();
   void send_output();
   void begin_leaving();

@@ -112,10 +112,9 @@ core::Result<std::unique_ptr<Gateway>> Gateway::open(GatewayOptions options, con
   gateway->dispatcher_ = std::make_unique<SharedDispatcher>(own, std::move(sink));
   gateway->large_bodies_ = std::make_unique<LargeBodies>(own.large_body_threads);
 
-  const net::Address picker = own.endpoint_picker ? own.endpoint_picker->listen : net::Address{};
   std::vector<net::Address> shared{admin};
   if (own.serves_http) shared.push_back(listen);
-  if (own.endpoint_picker) shared.push_back(picker);
+  if (own.endpoint_picker) shared.push_back(own.endpoint_picker->listen);
   if (listening == Listening::kAlone) {
     // Sockets that share a port would also share it with another gateway's sockets, without an error.
     for (const net::Address& address : shared) {

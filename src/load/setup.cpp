@@ -10,7 +10,6 @@
 #include "core/traffic_class.h"
 #include "load/sources.h"
 #include "options/values.h"
-#include "workload/reader.h"
 
 namespace penstock::load {
 namespace {
@@ -263,8 +262,7 @@ core::Result<void> use_trace(const options::Arguments& given, load::RequestMix m
   options.speed = from.speed;
   auto traces = configuration::load_traces(from.trace, from.seed);
   if (!traces) return tl::make_unexpected(traces.error());
-  const bool has_sessions = traces->front().report.format == workload::Format::kWeka;
-  if (auto good = workload::check_session_options(from.trace.read, has_sessions); !good)
+  if (auto good = configuration::check_session_options(*traces, from.trace); !good)
     return tl::make_unexpected(std::move(good.error()));
   setup.workload = std::make_shared<workload::Workload>(std::move(traces->front().workload));
   const auto& requests = setup.workload->requests;

@@ -17,7 +17,6 @@
 #include "replay/planner_setup.h"
 #include "replay/schedule_file.h"
 #include "report/format.h"
-#include "workload/reader.h"
 #include "workload/transform.h"
 
 namespace penstock::replay {
@@ -139,10 +138,7 @@ core::Result<workload::Workload> load_workload(const configuration::TraceOptions
                                                const simulation::RunOptions& options) {
   auto read = configuration::load_traces(traces, options.seed);
   if (!read) return tl::make_unexpected(read.error());
-  const bool has_sessions = std::any_of(read->begin(), read->end(), [](const configuration::Trace& trace) {
-    return trace.report.format == workload::Format::kWeka;
-  });
-  if (auto good = workload::check_session_options(traces.read, has_sessions); !good)
+  if (auto good = configuration::check_session_options(*read, traces); !good)
     return tl::make_unexpected(std::move(good.error()));
   auto workload = configuration::join_traces(*std::move(read), options.pools.front().engine.block_tokens);
   if (workload) workload::mark_batch(*workload, batch_tenants(options));
