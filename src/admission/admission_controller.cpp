@@ -84,7 +84,7 @@ Answer AdmissionController::arrive(const Arrival& arrival, const VerdictOf& verd
   const bool may_wait = state.action(arrival.tenant, arrival.traffic_class) != OverloadAction::kShed;
   const bool defers = arrival.deferred_until.has_value();
   const core::Instant deadline =
-      defers ? arrival.deadline : std::min(arrival.deadline, arrival.now + class_limits.queue_time);
+      defers ? arrival.deadline : std::min(arrival.deadline, arrival.now + class_limits.wait_most(arrival.no_replica));
   const std::uint64_t tokens = arrival.estimate.total();
   const BudgetClaim claim = arrival.claimed();
   const LimitKind limit = state.own_limit(arrival.tenant, arrival.traffic_class, claim.needed, arrival.now);

@@ -38,6 +38,12 @@ struct ClassLimits {
   core::Duration queue_time{};
   BudgetLimits budget;  // Shared by all tenants.
   OverloadAction overload = OverloadAction::kQueue;
+  // Instead of queue_time for a request that arrives while no replica serves its model, if it is longer.
+  core::Duration cold_start_queue_time{};
+
+  [[nodiscard]] core::Duration wait_most(bool no_replica) const {
+    return no_replica ? std::max(queue_time, cold_start_queue_time) : queue_time;
+  }
 };
 
 struct AdmissionLimits {
@@ -59,6 +65,7 @@ struct Arrival {
   std::optional<BudgetClaim> claim{};  // Of the budgets; the estimate if empty.
   // The request may wait for spare capacity until then. `deadline` alone applies then, not the one of its class.
   std::optional<core::Instant> deferred_until{};
+  bool no_replica = false;  // No replica serves its model now.
   [[nodiscard]] BudgetClaim claimed() const { return claim.value_or(claim_of(estimate)); }
 };
 

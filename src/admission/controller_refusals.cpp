@@ -121,11 +121,12 @@ Refused ControllerState::expire(const Waiting& waiting, core::Instant now) {
     seconds = retry_after_s(model.queue.tokens() + waiting.tokens, model.admit_rate.tokens_per_s(now));
     what = "for a replica with free capacity";
   }
+  const bool cold = waiting.deadline - waiting.since > limits.classes[index_of(waiting.traffic_class)].queue_time;
+  const char* option = waiting.due ? "completion_window" : cold ? "cold_start_queue_time" : "queue_time";
   Answer answer =
       refuse(waiting.tenant, Decision::kRefuseQueueTime, seconds,
              fmt::format("the request waited {:.1f} s {}, the maximum of {}; {} other requests wait; retry in {} s",
-                         core::to_seconds(now - waiting.since), what,
-                         class_option(waiting.traffic_class, waiting.due ? "completion_window" : "queue_time"),
+                         core::to_seconds(now - waiting.since), what, class_option(waiting.traffic_class, option),
                          model.queue.size(), seconds));
   answer.own_limit = limit != LimitKind::kNothing || waited_for_own_limit;
   return {waiting.ticket, std::move(answer), waiting.due};

@@ -122,7 +122,7 @@ std::vector<Finding> check_scaled_objects(BlockingClient& client, const std::vec
                   fmt::format("it has no trigger of type external-push with metadata.pool \"{}\"; compare with "
                               "`penstock manifests planner --autoscaler keda`",
                               target.pool));
-    else if (least < 1)
+    else if (least < 1 && target.replicas_min > 0)
       set_missing(finding,
                   "minReplicaCount is 0, with which KEDA may scale to zero while the planner is away; set it to "
                   "at least 1");

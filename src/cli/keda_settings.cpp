@@ -22,12 +22,12 @@ constexpr std::array<std::string_view, 2> kKedaFlags = {"--fallback", "--cron"};
 constexpr std::uint32_t kFailuresMax = 1000, kFallbackReplicasMax = 1'000'000;
 constexpr std::string_view kNoFallback = "none", kStatic = ":static";
 
-// Empty for "none". Without a number of replicas it is that of the pool's minimum.
+// Empty for "none". Without a number of replicas it is that of the pool's minimum, at least 1.
 core::Result<std::optional<Fallback>> parse_fallback(std::string_view text, std::uint32_t replicas_min) {
   constexpr const char* kExample = "as 3, 3:6, 3:6:static or none";
   if (text == kNoFallback) return std::optional<Fallback>{};
   Fallback made;
-  made.replicas = replicas_min;
+  made.replicas = std::max(1U, replicas_min);
   made.is_static = text.ends_with(kStatic);
   if (made.is_static) text.remove_suffix(kStatic.size());
   const std::size_t colon = text.find(':');

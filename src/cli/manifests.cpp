@@ -298,6 +298,7 @@ deployment::PlannerManifest planner_manifest(const ManifestOptions& flags, const
   if (flags.autoscaler != Autoscaler::kNone) planner.targets = scale_targets(flags.in_namespace, made, reading);
   if (flags.autoscaler == Autoscaler::kKeda) planner.keda = keda_settings(planner.targets, flags.keda, reading);
   if (flags.autoscaler == Autoscaler::kHpa) {
+    check_never_zero(made, "a HorizontalPodAutoscaler", reading);
     planner.mounts_secrets = true;
     if (const auto text = options::read_text_file(flags.ca_file, kCaBytesMax); !text)
       reading.report("--ca", text.error().message());

@@ -127,6 +127,7 @@ std::vector<LoadAutoscaler> load_autoscalers(const std::string& in_namespace, co
                                              bool is_keda, const configuration::Configuration& made,
                                              options::Reading& reading) {
   const std::vector<deployment::ScaleTarget> scaled = scale_targets(in_namespace, made, reading);
+  check_never_zero(made, is_keda ? "a trigger on the load of replicas" : "a HorizontalPodAutoscaler", reading);
   std::vector<std::string> pools;
   for (const deployment::ScaleTarget& each : scaled) pools.push_back(each.pool);
   const PoolFlag targets{"--target", flags.targets, pools}, up{"--scale-up", flags.up, pools},

@@ -91,6 +91,7 @@ options::Table emit_table(EmitOptions& made) {
 void check_emit(EmitOptions& options, const configuration::Configuration& made, options::Reading& reading) {
   if (options.kind == Emit::kNothing) return;
   options.targets = scale_targets(options.in_namespace, made, reading);
+  check_never_zero(made, "a trigger on the load of replicas", reading);
   options.settings = keda_settings(options.targets, options.flags, reading);
   for (const auto& [path, text] :
        {std::pair{"prometheus.url", made.prometheus.url}, {"prometheus.matchers", made.prometheus.matchers}})

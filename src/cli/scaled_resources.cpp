@@ -66,4 +66,20 @@ std::vector<deployment::ScaleTarget> scale_targets(const std::string& in_namespa
   return targets;
 }
 
+void check_never_zero(const configuration::Configuration& made, std::string_view autoscaler,
+                      options::Reading& reading) {
+  const std::vector<configuration::Configuration> all = configuration::configurations_of(made);
+  for (std::size_t d = 0; d < all.size(); ++d) {
+    if (!made.deployments.empty()) reading.set_scope(fmt::format("deployments[{}]", d));
+    for (std::size_t i = 0; i < all[d].run.pools.size(); ++i) {
+      const std::string path = fmt::format("pools[{}].min_replicas", i);
+      if (all[d].run.pools[i].min_replicas == 0)
+        reading.report(reading.given(path) ? path : "min_replicas",
+                       fmt::format("is 0, and {} starts no first replica", autoscaler),
+                       "write 1, or let the planner scale it: `penstock manifests planner`");
+    }
+    reading.set_scope({});
+  }
+}
+
 }  // namespace penstock::cli

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "configuration/configuration.h"
@@ -19,5 +20,8 @@ namespace penstock::cli {
 [[nodiscard]] std::vector<deployment::ScaleTarget> scale_targets(const std::string& in_namespace,
                                                                  const configuration::Configuration& made,
                                                                  options::Reading& reading);
+
+// Reports pools with min_replicas: 0, which `autoscaler` cannot start: such as "a HorizontalPodAutoscaler".
+void check_never_zero(const configuration::Configuration& made, std::string_view autoscaler, options::Reading& reading);
 
 }  // namespace penstock::cli

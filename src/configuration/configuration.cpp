@@ -395,6 +395,7 @@ Reading load_as_far_as_read(Configuration& made, const options::Table& table, co
   Reading reading = read(table, source);
   settle(made, reading);
   settle_planner(made, reading);
+  settle_scale_to_zero(made, reading);
   settle_gateway(made, reading);
   settle_deployments(made, reading);
   return reading;

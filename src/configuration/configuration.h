@@ -207,6 +207,8 @@ void settle_gateway(Configuration& configuration, options::Reading& reading);
 // Reports contradictions between the requests that several aggregated pools serve.
 void check_pool_rules(const Configuration& made, options::Reading& reading);
 void settle_deployments(Configuration& configuration, options::Reading& reading);
+// Sets what depends on pools that may have no replica, and reports what they lack. Called before settle_gateway().
+void settle_scale_to_zero(Configuration& configuration, options::Reading& reading);
 // Reports overload policies of classes and tenants that contradict each other or have no effect.
 void check_overload(const GatewaySetup& setup, options::Reading& reading);
 // Sets the GPUs of a replica from the parallelism of a roofline, and reports a number at `path` that contradicts it.

@@ -15,12 +15,15 @@ constexpr std::string_view kOverloadHelp =
     "request with precedence waits) or shed (refuse at once)";
 
 struct ClassNames {
-  Names queue_time, time_budget, tokens, overload, degrade_above, degrade_to;
+  Names queue_time, cold_start_queue_time, time_budget, tokens, overload, degrade_above, degrade_to;
 };
 
 void add_class(Table& table, dispatch::ClassOptions& options, const ClassNames& names) {
   using admission::OverloadAction;
   table.add(names.queue_time, duration(options.queue_time)).reloadable();
+  table.add(names.cold_start_queue_time, duration(options.cold_start_queue_time))
+      .by_default("queue_time, and 10m if a pool has min_replicas: 0")
+      .reloadable();
   table.add(names.time_budget, duration(options.time_budget)).reloadable();
   table.add(names.tokens, number(options.budget.tokens_per_minute, 0.0, 1e12)).reloadable();
   table
@@ -36,6 +39,8 @@ void add_class(Table& table, dispatch::ClassOptions& options, const ClassNames& 
 void add_classes(Table& table, dispatch::DispatchOptions& dispatch) {
   add_class(table, dispatch.interactive,
             {{"classes.interactive.queue_time", "", "longest wait of an interactive request"},
+             {"classes.interactive.cold_start_queue_time", "",
+              "longest wait of an interactive request that arrives while no replica is available"},
              {"classes.interactive.time_budget", "", "longest time for a whole answer; 0s is no limit"},
              {"classes.interactive.tokens_per_minute", "", "tokens of all interactive requests; 0 is no limit"},
              {"classes.interactive.overload", "", kOverloadHelp},
@@ -43,6 +48,8 @@ void add_classes(Table& table, dispatch::DispatchOptions& dispatch) {
              {"classes.interactive.degrade_to", "", "max_tokens of a shortened answer"}});
   add_class(table, dispatch.batch,
             {{"classes.batch.queue_time", "", "longest wait of a batch request"},
+             {"classes.batch.cold_start_queue_time", "",
+              "longest wait of a batch request that arrives while no replica is available"},
              {"classes.batch.time_budget", "", "longest time for a whole answer; 0s is no limit"},
              {"classes.batch.tokens_per_minute", "", "tokens of all batch requests; 0 is no limit"},
              {"classes.batch.overload", "", kOverloadHelp},

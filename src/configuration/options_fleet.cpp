@@ -106,10 +106,11 @@ void add_switch_time(Table& table, core::Duration& switch_time) {
 
 void add_pool(Table& table, simulation::PoolSpec& pool) {
   table.group("Fleet");
-  table.add({"replicas", "--replicas", "replicas that are ready at the start"}, count(pool.replicas, 1, kReplicasMax));
+  table.add({"replicas", "--replicas", "replicas that are ready at the start"}, count(pool.replicas, 0, kReplicasMax));
   table
-      .add({"min_replicas", "--min-replicas", "fewest replicas that a policy may request"},
-           count(pool.min_replicas, 1, kReplicasMax))
+      .add({"min_replicas", "--min-replicas",
+            "fewest replicas that a policy may request; with 0, a pool without requests has none"},
+           count(pool.min_replicas, 0, kReplicasMax))
       .reloadable();
   table
       .add({"max_replicas", "--max-replicas", "most replicas that a policy may request"},

@@ -58,6 +58,11 @@ void add_loops(Table& table, planner::PlannerOptions& options, core::Duration& m
   table.add({"planner.utilisation", "",
              "share of the capacity of a replica that the token formula and the target throughput plan for"},
             share(options.utilisation, 0.5, 0.95));
+  table
+      .add({"planner.scale_to_zero_after", "--scale-to-zero-after",
+            "time without requests after which a pool with min_replicas: 0 has no replica"},
+           duration_above_zero(options.scale_to_zero_after))
+      .reloadable();
 }
 
 void add_nats(Table& table, connect::NatsAccess& access) {

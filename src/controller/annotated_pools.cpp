@@ -95,7 +95,6 @@ std::vector<AnnotationNote> apply_annotations(const std::vector<std::vector<Vari
         "min_replicas", "minReplicas", pool.min_replicas,
         [](const VariantAnnotations& from) { return from.min_replicas; },
         [&](std::uint32_t least) {
-          if (least == 0) return std::string{"a pool has at least one replica"};
           return least <= pool.max_replicas ? std::string{} : fmt::format("max_replicas is {}", pool.max_replicas);
         });
     const double configured = pool.price_per_gpu_hour * pool.gpus_per_replica;

@@ -80,7 +80,8 @@ TEST_F(AnnotatedPoolsTest, BoundsThatContradictEachOtherAreIgnored) {
   EXPECT_EQ(apply({"min_replicas"}).at(0).ignored_because, "min_replicas is 20");
   EXPECT_EQ(pools[0].max_replicas, 64U);
   scaler.min_replicas = 0;
-  EXPECT_EQ(apply().at(1).ignored_because, "a pool has at least one replica");
+  EXPECT_EQ(apply().at(1).ignored_because, "");
+  EXPECT_EQ(pools[0].min_replicas, 0U);  // It scales to zero.
   EXPECT_EQ(pools[0].max_replicas, 10U);
 }
 

@@ -13,7 +13,7 @@ struct ReasonText {
   const char* because;  // The reason as a clause.
   const char* until;    // What would change it; empty if the evidence shows it.
 };
-constexpr std::array<ReasonText, 23> kReasons{{
+constexpr std::array<ReasonText, 25> kReasons{{
     {"fixed", "the policy never changes its fleet", "nothing changes it: the policy keeps its fleet"},
     {"within_tolerance", "the load is near the target load of the fleet", ""},
     {"no_data", "there is no telemetry", "decides again once there is telemetry"},
@@ -46,6 +46,9 @@ constexpr std::array<ReasonText, 23> kReasons{{
     {"slo_burns", "the SLO is missed although simulations predict that the fleet is enough, so it grows step by step",
      "grows further while the SLO is missed, and shrinks once it is met"},
     {"follower", "another planner leads", "decides once this planner leads"},
+    {"scaled_to_zero", "the pool has had no requests for a while and may have no replica",
+     "starts the first replica as soon as a request arrives"},
+    {"first_replica", "requests wait and the pool has no replica", ""},
 }};
 
 struct LimitText {
@@ -89,7 +92,7 @@ constexpr std::array<const char*, 13> kCauses{
     "cold_start", "decode_batch", "kv_pressure", "preemption", "early_signs",   "client"};
 constexpr std::array<const char*, 6> kPhases{"observe", "guardrails", "throughput", "load", "phase-specific", "cost"};
 
-static_assert(kReasons.size() == static_cast<std::size_t>(Reason::kFollower) + 1);
+static_assert(kReasons.size() == static_cast<std::size_t>(Reason::kFirstReplica) + 1);
 static_assert(kLimits.size() == static_cast<std::size_t>(Limit::kTakeOver) + 1);
 static_assert(kCauses.size() == static_cast<std::size_t>(Cause::kClient) + 1);
 static_assert(kPhases.size() == static_cast<std::size_t>(RolloutPhase::kCost) + 1);

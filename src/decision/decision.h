@@ -37,6 +37,8 @@ enum class Reason : std::uint8_t {
   kFormula,               // The simulations were not finished in time: token rate divided by the capacity of a replica.
   kSloBurns,              // The SLO is missed although simulations predict that the fleet is enough.
   kFollower,              // Another planner leads: hold.
+  kScaledToZero,          // The pool has had no requests for long, and may have no replica.
+  kFirstReplica,          // The pool has no replica, and requests wait for one.
 };
 
 // The limit that kept a target from the proposal of the policy.

@@ -18,8 +18,8 @@ namespace {
 admission::AdmissionLimits admission_limits(const DispatchOptions& options) {
   admission::AdmissionLimits limits;
   for (const admission::Class each : {admission::Class::kInteractive, admission::Class::kBatch}) {
-    const ClassOptions& of_class = options.of_class(each);
-    limits.classes[index_of(each)] = {of_class.queue_time, of_class.budget, of_class.overload};
+    const ClassOptions& from = options.of_class(each);
+    limits.classes[index_of(each)] = {from.queue_time, from.budget, from.overload, from.cold_start_queue_time};
   }
   limits.queue = options.queue;
   return limits;
@@ -199,14 +199,11 @@ ArrivalResult Dispatcher::arrive(const RequestInfo& received, GrantListener& lis
   result.moved_to_batch = request.moved_to_batch;
   result.expected_output_tokens = request.estimate.output_tokens;
   std::optional<RequestRouter::Choice> choice;
-  admission::Arrival arrival;
-  arrival.ticket = request.ticket;
-  arrival.tenant = request.tenant;
-  arrival.model = queue_number(options_.pools, request.meters, request.pool);
-  arrival.traffic_class = request.traffic_class;
-  arrival.estimate = request.estimate;
+  admission::Arrival arrival{
+      request.ticket,        request.tenant,   queue_number(options_.pools, request.meters, request.pool),
+      request.traffic_class, request.estimate, now};
   arrival.claim = request.claim;
-  arrival.now = now;
+  arrival.no_replica = !router_.has_replica(request);
   deferral_.defer(request, info, arrival);
   const admission::Answer answer = admission_.arrive(arrival, [&](Ticket) {
     choice = router_.choose(request, now);

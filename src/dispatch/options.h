@@ -91,6 +91,8 @@ struct ClassOptions {
   admission::BudgetLimits budget;
   admission::OverloadAction overload = admission::OverloadAction::kDegrade;
   admission::DegradeLimits degrade{};
+  // Instead of queue_time for a request that arrives while no replica is available, if it is longer.
+  core::Duration cold_start_queue_time{};
 };
 
 // Requests of the class batch may wait for spare capacity.
@@ -149,6 +151,10 @@ struct ReloadableOptions {
 
   [[nodiscard]] const ClassOptions& of_class(admission::Class traffic_class) const {
     return traffic_class == admission::Class::kBatch ? batch : interactive;
+  }
+  // A fleet that may have no replica starts the first one when a request waits for it.
+  [[nodiscard]] bool waits_for_first_replica() const {
+    return interactive.cold_start_queue_time > interactive.queue_time;
   }
 };
 

@@ -110,12 +110,14 @@ std::vector<std::uint32_t> ReplicaSet::groups_of(std::uint32_t model, signals::R
   return groups;
 }
 
-bool ReplicaSet::any_eligible(std::uint32_t model, signals::Role role) const {
+bool ReplicaSet::any_eligible(std::uint32_t model, signals::Role role, std::optional<std::uint32_t> pool) const {
+  const auto is_of = [&](std::uint32_t group) { return !pool || groups_[group].pool == *pool; };
   for (const std::uint32_t own : models_[model].groups[static_cast<std::size_t>(role)])
-    if (groups_[own].eligible > 0) return true;
+    if (groups_[own].eligible > 0 && is_of(own)) return true;
   if (models_[model].shared[static_cast<std::size_t>(role)].empty()) return false;
   return std::any_of(replicas_.begin(), replicas_.end(), [&](const Replica& replica) {
-    return replica.used && replica.eligible && replica.spec.role == role && serves(replica, model);
+    return replica.used && replica.eligible && replica.spec.role == role && is_of(replica.group) &&
+           serves(replica, model);
   });
 }
 

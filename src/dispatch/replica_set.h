@@ -89,7 +89,9 @@ class ReplicaSet {
   // The first group of the model's own replicas.
   [[nodiscard]] std::optional<std::uint32_t> group_of(std::uint32_t model, signals::Role role) const;
   // At least one replica of the role may serve the model now.
-  [[nodiscard]] bool any_eligible(std::uint32_t model, signals::Role role) const;
+  // `pool`: only replicas of this one.
+  [[nodiscard]] bool any_eligible(std::uint32_t model, signals::Role role,
+                                  std::optional<std::uint32_t> pool = std::nullopt) const;
   // Whether discovery names another healthy replica of the role for the model, ejected or not. `without`: slots that do
   // not count.
   [[nodiscard]] bool any_available(std::uint32_t model, signals::Role role,

@@ -64,6 +64,20 @@ std::optional<RequestRouter::Choice> RequestRouter::choose(const ActiveRequest& 
   return choose_of(request.model, Role::kPrefill, pick, now);
 }
 
+bool RequestRouter::has_replica(const ActiveRequest& request) const {
+  const auto any = [&](Role role, std::optional<std::uint32_t> pool = {}) {
+    return replicas_.any_eligible(request.model, role, pool);
+  };
+  if (request.splits && any(Role::kPrefill) && any(Role::kDecode)) return true;
+  if (!any(Role::kAggregated)) return false;
+  const auto pools = static_cast<std::uint32_t>(options_.pools.size());
+  if (pools == 0 || any(Role::kAggregated, request.pool)) return true;
+  const signals::SloTraits traits = traits_of(request);
+  for (std::uint32_t pool = 0; pool <= pools; ++pool)
+    if (pool != request.pool && may_overflow(request, traits, pool) && any(Role::kAggregated, pool)) return true;
+  return false;
+}
+
 // ---- pools ----------------------------------------------------------------------------------------------------------
 
 signals::SloTraits RequestRouter::traits_of(const ActiveRequest& request) const {

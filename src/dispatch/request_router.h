@@ -40,6 +40,8 @@ class RequestRouter {
     bool prefill_only = false;
   };
   [[nodiscard]] std::optional<Choice> choose(const ActiveRequest& request, core::Instant now);
+  // Whether choose() may find a replica, however full it is.
+  [[nodiscard]] bool has_replica(const ActiveRequest& request) const;
   // Whether the pressure on that replica lets the request in. Always, where the strategy is a peer's.
   [[nodiscard]] admission::Verdict verdict(const ActiveRequest& request, const Choice& choice, core::Instant now) const;
 

@@ -241,6 +241,7 @@ Overview SharedDispatcher::overview(core::Instant now) const {
 
 bool SharedDispatcher::ready(core::Instant now) const {
   const std::scoped_lock lock{mutex_};
+  if (dispatcher_.options().waits_for_first_replica()) return true;  // It starts because a request waits.
   if (!models_were_complete_) return false;
   const auto replicas = dispatcher_.replicas(now);
   return std::any_of(replicas.begin(), replicas.end(), [](const auto& status) { return status.load.eligible; });

@@ -119,7 +119,8 @@ class SharedDispatcher {
 
   [[nodiscard]] Overview overview(core::Instant now) const;
   [[nodiscard]] bool models_complete() const;
-  // Returns true if at least one replica may be chosen and the models were complete once.
+  // Returns true if at least one replica may be chosen and the models were complete once, or if the fleet may have no
+  // replica.
   [[nodiscard]] bool ready(core::Instant now) const;
   [[nodiscard]] std::uint32_t open_requests() const;  // Running and queued requests.
   [[nodiscard]] dispatch::TrafficLog::Page traffic(std::uint64_t after, std::size_t events_max) const;

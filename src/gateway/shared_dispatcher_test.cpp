@@ -58,6 +58,14 @@ TEST_F(SharedDispatcherTest, IsReadyWhenSomeReplicaMayBeChosen) {
   EXPECT_TRUE(dispatcher.ready(kNow)) << "a replica that is added later does not make the gateway unready";
 }
 
+TEST_F(SharedDispatcherTest, IsReadyWithoutAReplicaIfTheFleetMayHaveNone) {
+  dispatcher.set_models_complete(true);
+  dispatch::ReloadableOptions may_have_none;
+  may_have_none.interactive.cold_start_queue_time = std::chrono::minutes{10};
+  dispatcher.reconfigure(may_have_none);
+  EXPECT_TRUE(dispatcher.ready(kNow));
+}
+
 TEST_F(SharedDispatcherTest, IsNotReadyBeforeTheModelsWereComplete) {
   dispatcher.set_models_complete(false);
   dispatcher.set_replicas({replica_at("http://127.0.0.1:9")}, kNow);

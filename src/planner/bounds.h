@@ -18,8 +18,8 @@ struct Bounds {
   return {pool.min_replicas, std::max(pool.min_replicas, pool.max_replicas)};
 }
 
-// Bounds of the HPA that KEDA creates: its minReplicas is at least 1.
-[[nodiscard]] inline Bounds keda_bounds_of(const signals::PoolObservation& pool) {
+// Bounds of rules that never scale to zero, such as an HPA: its minReplicas is at least 1, also if KEDA creates it.
+[[nodiscard]] inline Bounds bounds_above_zero(const signals::PoolObservation& pool) {
   const std::uint32_t least = std::max(pool.min_replicas, 1U);
   return {least, std::max(least, pool.max_replicas)};
 }
@@ -41,15 +41,22 @@ struct Bounded {
   return pool.starting + pool.ready;
 }
 
-// Returns the decision of a rule that proposes `proposal` replicas for `reason`, within the pool's bounds.
+// Returns the decision of a rule that proposes `proposal` replicas for `reason`, within the pool's bounds, at least 1.
 [[nodiscard]] inline PoolDecision decide_bounded(const signals::PoolObservation& pool, double proposal, Reason reason) {
+  const Bounded bounded = bound(proposal, bounds_above_zero(pool));
+  return {pool.target_replicas, bounded.replicas, reason, bounded.limit, {}};
+}
+
+// The same for a rule that may scale to zero.
+[[nodiscard]] inline PoolDecision decide_with_zero(const signals::PoolObservation& pool, double proposal,
+                                                   Reason reason) {
   const Bounded bounded = bound(proposal, bounds_of(pool));
   return {pool.target_replicas, bounded.replicas, reason, bounded.limit, {}};
 }
 
 // Keeps the target. Bounds that have changed since still apply.
 [[nodiscard]] inline PoolDecision hold(const signals::PoolObservation& pool, Reason reason) {
-  return decide_bounded(pool, static_cast<double>(pool.target_replicas), reason);
+  return decide_with_zero(pool, static_cast<double>(pool.target_replicas), reason);
 }
 
 }  // namespace penstock::planner

@@ -31,6 +31,7 @@ DataState state_of(const PoolObservation& pool, core::Instant now, bool acts, co
     if (is_reporting(replica, now, limits.sample_age)) return DataState::kKnown;
     is_new = is_new || replica.state_since + limits.first_sample > now;
   }
+  if (pool.min_replicas == 0 && pool.replicas.empty()) return DataState::kKnown;  // It may have none.
   if (pool.ready == 0 && acts) return pool.target_replicas == 0 ? DataState::kKnown : DataState::kStarting;
   if (pool.ready == 0 && !is_new) return DataState::kNoReplicas;
   return is_new ? DataState::kStarting : DataState::kNoTelemetry;

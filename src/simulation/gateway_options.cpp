@@ -51,6 +51,8 @@ Gateway make_gateway(const workload::Workload& workload, const RunOptions& optio
                                      : dispatch::unlimited_options();
   dispatch::DispatchOptions& made = gateway.options;
   gateway.model = !options.model.empty() ? options.model : made.models.empty() ? "model" : made.models.front().name;
+  // A run may begin without a replica, whose model would make it known.
+  if (made.models.empty()) made.models.emplace_back().name = gateway.model;
   made.strategy = options.router;
   made.pools = pool_rules(options.pools);
   made.seed = options.seed;

@@ -107,6 +107,10 @@ RunOptions random_options(core::RandomStream& random, std::uint64_t seed) {
   }
   if (random.below(2) == 0)
     for (PoolSpec& pool : made.pools) pool.switch_time = seconds(random, 5);
+  if (core::RandomStream zero = random.fork("zero"); zero.below(3) == 0) {
+    for (PoolSpec& pool : made.pools) pool.min_replicas = 0;
+    if (made.dispatch) made.dispatch->interactive.cold_start_queue_time = seconds(zero, 60);
+  }
   made.seed = seed;
   made.check_each_event = true;
   return made;
@@ -142,8 +146,10 @@ decision::RunResult run_seed(std::uint64_t seed) {
   const RunOptions run_options = random_options(random, seed);
   const workload::Workload workload = random_traffic(random);
   core::RandomStream targets = random.fork("targets");
-  testing::Scripted policy{
-      [&](const signals::Observation&, std::size_t) { return static_cast<std::uint32_t>(1 + targets.below(6)); }};
+  testing::Scripted policy{[&](const signals::Observation& seen, std::size_t pool) {
+    const std::uint32_t least = seen.pools[pool].min_replicas;
+    return static_cast<std::uint32_t>(least + targets.below(6));
+  }};
   const auto result = run(workload, policy, run_options);
   EXPECT_TRUE(result.has_value());
   EXPECT_EQ(result->completed + result->failed, workload.requests.size());

@@ -155,9 +155,11 @@ void Guardrails::record_proposal(std::uint32_t current, std::uint32_t proposal) 
 void Guardrails::limit_shrinking(core::Instant now, const PoolObservation& pool, Clamp& clamp) const {
   const std::uint32_t current = pool.target_replicas;
   if (clamp.proposal() >= current) return;
+  // A pool needs none only after a time without requests, which is a window of its own.
+  const bool needs_none = clamp.proposal() == 0 && pool.min_replicas == 0;
   std::uint32_t most = clamp.proposal();
   for (const Entry& entry : proposals_) most = std::max(most, entry.replicas);
-  clamp.to(std::min(most, current), Limit::kStabilization);
+  if (!needs_none) clamp.to(std::min(most, current), Limit::kStabilization);
   if (clamp.proposal() >= current) return;
 
   if (time_ < shrink_cooldown_until_) return clamp.to(current, Limit::kCooldown);
@@ -171,6 +173,7 @@ void Guardrails::limit_shrinking(core::Instant now, const PoolObservation& pool,
   clamp.to(std::max(clamp.proposal(), fewest_that_carry(pool, current)), Limit::kConsolidation);
 
   // No replica starts or drains here, so the replicas that are ready now, or the target if lower, are ready afterwards.
+  if (needs_none) return;
   if (pool.ready < std::max(pool.min_replicas, options_.minimum_endpoints))
     clamp.to(current, Limit::kMinEndpoints);
   else

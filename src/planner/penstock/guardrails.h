@@ -30,7 +30,7 @@ struct GuardrailOptions {
   std::uint32_t sensitivity = 80;
   // Queued prompt tokens that equal the capacity of a prefill replica.
   std::uint64_t prefill_queue_tokens = 32768;
-  // Ready replicas that a scale-down must leave, regardless of min_replicas.
+  // Ready replicas that a scale-down must leave, regardless of min_replicas, unless the proposal is 0.
   std::uint32_t minimum_endpoints = 1;
   core::Duration manual_hold = std::chrono::minutes{10};  // Hold time after another actor set the target.
   // Cooldown after a failed action; doubles with each consecutive failure.
@@ -44,7 +44,8 @@ struct GuardrailOptions {
 //  - The target stays within the pool's bounds; this takes precedence.
 //  - The target grows by at most the allowed factor per minute.
 //  - The target shrinks only after the stabilisation window, one step at a time, and not while replicas start or drain,
-// telemetry of a replica is missing or old, the KV cache is hot, a queue waits, or requests fail.
+// telemetry of a replica is missing or old, the KV cache is hot, a queue waits, or requests fail. A proposal of 0 for a
+// pool with min_replicas 0 waits for no window, since it has one of its own.
 //  - The target shrinks only as far as the remaining replicas can serve the load and enough of them are ready.
 //  - An aggregated pool with engines that report no KV usage shrinks by the number of their running requests instead,
 // and only if no request waited for the whole stabilisation window (RunningLoad).

@@ -17,6 +17,7 @@
 #include "planner/penstock/memory_evidence.h"
 #include "planner/penstock/plan_evidence.h"
 #include "planner/penstock/role_switch.h"
+#include "planner/penstock/scale_to_zero.h"
 #include "planner/penstock/speed_evidence.h"
 #include "planner/samples.h"
 #include "signals/sanitize.h"
@@ -33,6 +34,7 @@ class PenstockPlanner final : public Policy {
         deferred_(options.memory.length / 2),
         diagnoser_(slo),
         plans_(std::move(trials), slo, options),
+        scale_to_zero_(options.scale_to_zero_after),
         schedule_(options.schedule),
         guardrails_(options.guardrails) {}
 
@@ -48,6 +50,7 @@ class PenstockPlanner final : public Policy {
     forget_old_samples(seen);
     const signals::Observation& spread = deferred_.spread(seen);
     plans_.learn(seen, spread);
+    scale_to_zero_.observe(seen);
     if (plans_.enabled() && found.clock == signals::ClockState::kSteady) plans_.make(spread);
 
     Decision decision;
@@ -75,7 +78,7 @@ class PenstockPlanner final : public Policy {
   void revise(std::span<const std::uint32_t> targets) override { guardrails_.revise(targets); }
 
   void archive(core::StateArchive& state) override {
-    state("penstock", sanitizer_, deferred_, diagnoser_, plans_, schedule_, guardrails_);
+    state("penstock", sanitizer_, deferred_, diagnoser_, plans_, scale_to_zero_, schedule_, guardrails_);
   }
 
  private:
@@ -114,13 +117,22 @@ class PenstockPlanner final : public Policy {
   [[nodiscard]] std::vector<PoolDecision> propose_all(const signals::Observation& observation, RolloutPhase phase,
                                                       bool for_switches = false) const {
     std::vector<PoolDecision> proposals;
-    for (std::size_t i = 0; i < observation.pools.size(); ++i)
+    for (std::size_t i = 0; i < observation.pools.size(); ++i) {
       proposals.push_back(propose(observation, i, phase, for_switches));
+      if (phase > RolloutPhase::kGuardrails && scale_to_zero_.needs_first(i)) start_first(observation, i, proposals[i]);
+    }
     for (std::size_t i = 0; i < proposals.size(); ++i)
       add_memory_evidence(observation.pools[i], observation.now, proposals[i]);
     const bool in_series = observation.pools.front().role != signals::Role::kAggregated;
     if (phase == RolloutPhase::kLoad && proposals.size() > 1 && in_series) keep_ratio(proposals);
     return proposals;
+  }
+
+  void start_first(const signals::Observation& observation, std::size_t index, PoolDecision& proposal) const {
+    proposal.target = std::max(1U, proposal.target);
+    proposal.reason = Reason::kFirstReplica;
+    proposal.evidence.push_back(
+        {"waiting", static_cast<double>(observation.pools[index].unrouted_requests), "requests"});
   }
 
   [[nodiscard]] PoolDecision propose(const signals::Observation& observation, std::size_t index, RolloutPhase phase,
@@ -133,6 +145,13 @@ class PenstockPlanner final : public Policy {
     if (phase == RolloutPhase::kObserve) return hold;
     hold.target = bound(pool.target_replicas, bounds_of(pool)).replicas;
     if (phase == RolloutPhase::kGuardrails) return hold;
+    if (scale_to_zero_.needs_none(index)) {
+      hold.target = 0;
+      hold.reason = Reason::kScaledToZero;
+      hold.asleep = 0;
+      hold.evidence.push_back({"idle", core::to_seconds(scale_to_zero_.idle_time(index)), "s"});
+      return hold;
+    }
     if (plans_.is_idle(observation.now)) {
       hold.target = std::max(1U, pool.min_replicas);
       hold.reason = Reason::kIdle;
@@ -266,6 +285,7 @@ class PenstockPlanner final : public Policy {
   DeferredTraffic deferred_;
   Diagnoser diagnoser_;
   FleetPlans plans_;
+  ScaleToZero scale_to_zero_;
   ScheduleFloor schedule_;
   FleetGuardrails guardrails_;
 };

@@ -31,6 +31,8 @@ struct PlannerOptions {
   // Instead of the one that the backtest chooses. An allowance of 1 plans for the traffic as it is.
   std::optional<Controller> controller;
   double utilisation = 0.75;  // Target utilisation of the token formula.
+  // Time without requests after which a pool with min_replicas 0 has no replica.
+  core::Duration scale_to_zero_after = std::chrono::minutes{10};
   BurnRateOptions burn_rate;
   TrafficOutlookOptions outlook;
   std::vector<forecast::TrafficSample> history;  // Traffic before the start, for the forecast.

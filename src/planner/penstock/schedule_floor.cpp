@@ -19,6 +19,8 @@ bool is_plan(Reason reason) {
     case Reason::kSloBurns:
     case Reason::kFormula:
     case Reason::kIdle:
+    case Reason::kScaledToZero:
+    case Reason::kFirstReplica:
     case Reason::kForeseen: return true;
     default: return false;
   }

@@ -60,7 +60,7 @@ class Apa final : public PoolwisePolicy<ApaState> {
       rate = Limit::kNone;
     }
     // The recommendation is clamped to the pool's bounds before it enters the window.
-    const double allowed = bound(recommended, bounds_of(pool)).replicas;
+    const double allowed = bound(recommended, bounds_above_zero(pool)).replicas;
     state.recommendations.add(now, allowed);
     const double proposal = *state.recommendations.max(now, kScaleDownCooldown);
 
@@ -68,7 +68,7 @@ class Apa final : public PoolwisePolicy<ApaState> {
     if (recommended != size) reason = recommended > size ? Reason::kLoadAboveTarget : Reason::kLoadBelowTarget;
     if (proposal != allowed && proposal >= size) reason = Reason::kStabilized;
     PoolDecision decision = decide_bounded(pool, proposal, reason);
-    const Limit clamped = bound(recommended, bounds_of(pool)).limit;
+    const Limit clamped = bound(recommended, bounds_above_zero(pool)).limit;
     decision.limited_by = proposal != allowed ? Limit::kCooldown : clamped != Limit::kNone ? clamped : rate;
     decision.evidence = {{prefill ? "queued_requests" : "kv_usage", mean, prefill ? "requests" : "share"},
                          {"target", target, prefill ? "requests" : "share"},

@@ -129,7 +129,7 @@ class DynamoSla final : public Policy {
     const double current = pool.ready;
     double floor = state.engine_rate > 0.0 ? std::ceil(state.traffic.requests_per_s() / state.engine_rate) : current;
     floor = std::clamp(floor, std::max(0.0, current - kThroughputStepMax), current + kThroughputStepMax);
-    state.floor = bound(floor, bounds_of(pool)).replicas;
+    state.floor = bound(floor, bounds_above_zero(pool)).replicas;
   }
 
   // Without the load loop, the pool has the replicas of the last plan. It may grow and shrink while replicas start.

@@ -24,7 +24,7 @@ class HpaConcurrency final : public PoolwisePolicy<HpaController> {
       metric.sum += static_cast<double>(replica->sample->running_requests) + replica->sample->queued_requests;
 
     const HpaProposal proposal = propose_from_pods(metric, target_requests_, pool.target_replicas);
-    PoolDecision decision = hpa.decide(now, pool.target_replicas, bounds_of(pool), proposal);
+    PoolDecision decision = hpa.decide(now, pool.target_replicas, bounds_above_zero(pool), proposal);
     if (metric.known > 0) decision.evidence.push_back({"requests_per_replica", metric.sum / metric.known, "requests"});
     decision.evidence.push_back({"target_per_replica", target_requests_, "requests"});
     decision.evidence.push_back({"reporting", static_cast<double>(metric.known), "replicas"});

@@ -22,7 +22,7 @@ class HpaRate final : public PoolwisePolicy<HpaController> {
       rate_per_s = static_cast<double>(traffic.arrivals) / core::to_seconds(traffic.length);
       proposal = propose_from_total(rate_per_s, target_per_s_, provisioned(pool));
     }
-    PoolDecision decision = hpa.decide(now, pool.target_replicas, bounds_of(pool), proposal);
+    PoolDecision decision = hpa.decide(now, pool.target_replicas, bounds_above_zero(pool), proposal);
     if (decision.reason != Reason::kNoData) decision.evidence.push_back({"request_rate", rate_per_s, "1/s"});
     decision.evidence.push_back({"target_per_replica", target_per_s_, "1/s"});
     decision.evidence.push_back({"provisioned", static_cast<double>(provisioned(pool)), "replicas"});

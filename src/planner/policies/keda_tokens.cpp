@@ -50,7 +50,7 @@ class KedaTokens final : public PoolwisePolicy<KedaState> {
       decision = scale(now, pool, triggers, state);
       if (pool.min_replicas == 0 && !active) {
         if (polled && now - *state.last_active >= kCooldown)
-          decision = decide_bounded(pool, 0.0, Reason::kLoadBelowTarget);
+          decision = decide_with_zero(pool, 0.0, Reason::kLoadBelowTarget);
         else if (decision.target == 1)
           decision.limited_by = Limit::kCooldown;
       }
@@ -92,7 +92,8 @@ class KedaTokens final : public PoolwisePolicy<KedaState> {
     std::vector<HpaProposal> proposals;
     for (const Trigger& trigger : triggers)
       proposals.push_back(propose_from_total(trigger.value, trigger.target, provisioned(pool)));
-    return state.hpa.decide(now, pool.target_replicas, keda_bounds_of(pool), greatest(proposals, pool.target_replicas));
+    return state.hpa.decide(now, pool.target_replicas, bounds_above_zero(pool),
+                            greatest(proposals, pool.target_replicas));
   }
 
   [[nodiscard]] static bool polls(core::Instant now, KedaState& state) {

@@ -85,7 +85,7 @@ EppSignals signals_of(core::Instant now, const PoolObservation& pool) {
 PoolDecision scale(core::Instant now, const PoolObservation& pool, HpaController& hpa,
                    std::span<const HpaProposal> proposals, std::vector<Evidence> evidence) {
   PoolDecision decision =
-      hpa.decide(now, pool.target_replicas, keda_bounds_of(pool), greatest(proposals, pool.target_replicas));
+      hpa.decide(now, pool.target_replicas, bounds_above_zero(pool), greatest(proposals, pool.target_replicas));
   evidence.push_back({"ready", static_cast<double>(pool.ready), "replicas"});
   evidence.push_back({"provisioned", static_cast<double>(provisioned(pool)), "replicas"});
   decision.evidence = std::move(evidence);

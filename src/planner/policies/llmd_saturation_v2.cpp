@@ -69,7 +69,7 @@ class LlmdSaturationV2 final : public PoolwisePolicy<V2State> {
     }
     const double capacity = capacities.empty() ? 0.0 : median(capacities);
     const HpaProposal proposal = propose(pool, demand, capacity);
-    PoolDecision decision = state.hpa.decide(now, pool.target_replicas, bounds_of(pool), proposal);
+    PoolDecision decision = state.hpa.decide(now, pool.target_replicas, bounds_above_zero(pool), proposal);
     decision.evidence = {{"demand", demand, "tokens"},
                          {"capacity_per_replica", capacity, "tokens"},
                          {"ready", static_cast<double>(pool.ready), "replicas"},

@@ -52,7 +52,7 @@ class LlmdSlo final : public PoolwisePolicy<SloState> {
     HpaProposal proposal = propose_from_total(wanted_replicas(pool, pressure), 1.0, provisioned(pool));
     if (proposal.reason == Reason::kLoadAboveTarget) proposal.reason = Reason::kSloAtRisk;
     if (proposal.reason == Reason::kLoadBelowTarget) proposal.reason = Reason::kSloMet;
-    PoolDecision decision = state.hpa.decide(now, pool.target_replicas, bounds_of(pool), proposal);
+    PoolDecision decision = state.hpa.decide(now, pool.target_replicas, bounds_above_zero(pool), proposal);
     decision.evidence = {{"slo_pressure", pressure, "share"},
                          {"ttft_p90_share", ttft, "share"},
                          {"itl_p90_share", itl, "share"},

@@ -21,8 +21,8 @@ class Schedule final : public Policy {
     PENSTOCK_ASSERT(observation.pools.size() == pools_.size(), "a schedule has the steps of every pool");
     Decision decision;
     for (std::size_t i = 0; i < pools_.size(); ++i)
-      decision.pools.push_back(
-          decide_bounded(observation.pools[i], replicas_at(pools_[i], observation.now - core::kStart), Reason::kFixed));
+      decision.pools.push_back(decide_with_zero(
+          observation.pools[i], replicas_at(pools_[i], observation.now - core::kStart), Reason::kFixed));
     return decision;
   }
 
