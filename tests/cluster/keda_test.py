@@ -14,7 +14,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "live"))
 
 from cluster_testing import Cluster, folder_of_programs, keda_is_built, limit_s, long, main  # noqa: E402
-from live_testing import PROGRAM, Engine, Gateway, Program, ask, until  # noqa: E402
+from live_testing import PROGRAM, Engine, Gateway, Program, ask, chat, until  # noqa: E402
 
 WITH_KEDA = True
 COOLDOWN_S = 2
@@ -232,6 +232,25 @@ class Keda(unittest.TestCase):
         self.start(name, 0, self.scaled_object("external-push", minReplicaCount=0, cooldownPeriod=COOLDOWN_S, pollingInterval=600))
         self.assert_held("unknown", 0, [name])
         self.follow("5 from zero, by push", 5, [name], lambda: self.gateway(f"127.0.0.1:{self.admin}").ready(), activated=True)
+
+    def test_a_pool_without_requests_goes_to_zero_and_a_request_brings_the_first_replica(self):
+        if not keda_is_built():
+            self.skipTest("KEDA is not built")
+        self.engine = Engine(self)
+        gateway = self.gateway().ready()
+        self.admin = gateway.admin
+        pathlib.Path(self.folder, "planner.yaml").write_text(json.dumps({
+            "pools": [{"name": "chat", "min_replicas": 0, "max_replicas": 3}],
+            "planner": {"tick_interval": "1s", "scale_to_zero_after": "3s"}}), encoding="utf-8")
+        self.planner()
+        name = "keda-idle"
+        self.start(name, 1, self.scaled_object("external-push", minReplicaCount=0, cooldownPeriod=COOLDOWN_S, pollingInterval=2))
+        until("the target", lambda: self.has_target(0))
+        until("no replica", lambda: self.replicas(name) == 0)
+        self.assertRegex(self.doctor(name), " ok +")
+        self.assert_held("idle", 0, [name])
+        self.assertEqual(ask(gateway.port, "POST", "/v1/chat/completions", chat(1))[0], 200)
+        until("the first replica", lambda: self.replicas(name) == 1)
 
 
 if __name__ == "__main__":
