@@ -19,6 +19,7 @@ constexpr std::array kCommands{
     Command{"decide", "decide on observations that another program writes, one JSON object on each line", decide},
     Command{"up", "run engines, gateway, planner, load and the live page on this machine", up},
     Command{"workload", "describe traces: rates, lengths, bursts, shared prefixes", show_workload},
+    Command{"usage", "sum what ledgers charge by tenant, model and time: tokens and their cost", show_usage},
     Command{"check", "validate a configuration file and report every problem", check},
     Command{"allocate", "divide one budget of GPUs or money between deployments", allocate},
     Command{"profile",

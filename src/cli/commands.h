@@ -33,6 +33,7 @@ struct Command {
 [[nodiscard]] int check(const Arguments& arguments);
 [[nodiscard]] int up(const Arguments& arguments);
 [[nodiscard]] int show_workload(const Arguments& arguments);
+[[nodiscard]] int show_usage(const Arguments& arguments);
 [[nodiscard]] int allocate(const Arguments& arguments);
 [[nodiscard]] int profile(const Arguments& arguments);
 [[nodiscard]] int size(const Arguments& arguments);

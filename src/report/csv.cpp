@@ -44,16 +44,7 @@ class Row {
  private:
   void cell(std::string_view value) {
     if (!text_.empty()) text_ += ',';
-    if (value.find_first_of(",\"\r\n") == std::string_view::npos) {
-      text_ += value;
-      return;
-    }
-    text_ += '"';
-    for (const char c : value) {
-      if (c == '"') text_ += '"';
-      text_ += c;
-    }
-    text_ += '"';
+    text_ += csv_cell(value);
   }
 
   bool header_;
@@ -106,6 +97,16 @@ std::string row_of(const RunResult& result, std::string_view set, bool header,
 }
 
 }  // namespace
+
+std::string csv_cell(std::string_view value) {
+  if (value.find_first_of(",\"\r\n") == std::string_view::npos) return std::string{value};
+  std::string text = "\"";
+  for (const char c : value) {
+    if (c == '"') text += '"';
+    text += c;
+  }
+  return text + "\"";
+}
 
 std::string to_csv(const Report& report) {
   std::string text = row_of(RunResult{}, "", true);

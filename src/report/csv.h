@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "report/deployments.h"
 #include "report/run_info.h"
@@ -15,5 +16,8 @@ namespace penstock::report {
 
 // The same of each deployment in turn, with its name in a first column `deployment`.
 [[nodiscard]] std::string to_csv(const DeploymentsReport& report);
+
+// One value of a row, quoted where RFC 4180 demands it.
+[[nodiscard]] std::string csv_cell(std::string_view value);
 
 }  // namespace penstock::report

@@ -23,7 +23,7 @@ class Help(CliTest):
     def test_every_command_has_a_page(self):
         page = self.run_program("--help").stdout
         listed = re.findall(r"(?m)^  ([a-z]+) {2,}\S", page)
-        for command in ("replay", "explain", "decide", "up", "workload", "check", "allocate", "profile",
+        for command in ("replay", "explain", "decide", "up", "workload", "usage", "check", "allocate", "profile",
                         "engine", "gateway", "plan"):
             self.assertIn(command, listed)
         for command in listed:

@@ -80,10 +80,9 @@ class Documents(CliTest):
         self.assertGreater(seen, 10)
 
     def test_the_queries_of_the_gpu_bill_read_ledgers(self):
-        """Two ledgers with the schema of the code, put together, whose rows are of three months."""
+        """Two ledgers with the schema of the code, whose rows are of three months, by the command of the page and by its query."""
         page = (ROOT / "docs/explain-the-gpu-bill.md").read_text()
-        last_month, all_months = [block for language, block in BLOCK.findall(page) if language == "sql"]
-        (collect,) = re.findall(r'sqlite3 all\.sqlite "(.*?)"', page, re.S)
+        (all_months,) = [block for language, block in BLOCK.findall(page) if language == "sql"]
         schema = re.search(r'kLedgerSchema = R"\((.*?)\)"', (ROOT / "src/connect/sqlite/ledger_store.cpp").read_text(), re.S)[1]
         today = time.gmtime()
         month = today.tm_year * 12 + today.tm_mon - 1
@@ -98,24 +97,22 @@ class Documents(CliTest):
         for number, ledger in enumerate(rows):
             paths.append(self.folder / f"{number}.sqlite")
             with sqlite3.connect(paths[-1]) as store:
-                store.executescript(schema)
+                store.executescript("pragma application_id = 0x504E534C; pragma user_version = 1;" + schema)
                 for row, (months_ago, day, outcome, tenant, key, prompt, output, usd) in enumerate(ledger):
                     opened = at(months_ago, day)[1]
                     store.execute(f"insert into entries values({row}, '', ?, ?, 'm', 'interactive', 'r', {opened}, {opened}, 0, ?, 0, ?, 1, ?, null, null, ?)",
                                   (tenant, key, prompt, output, outcome, usd))
                 store.execute(f"insert into entries values(99, '', 'shop', '', 'm', 'interactive', 'r', {at(1)[1]}, null, 0, 1, 0, 1, 1, null, null, null, 1)")
             store.close()
-        with sqlite3.connect(self.folder / "all.sqlite", isolation_level=None) as store:
-            for path in paths:
-                store.executescript(collect.replace("$ledger", str(path)) + "; detach one;")
-            self.assertEqual(store.execute(last_month).fetchall(), [("lab", "m", 1, 500, 0, 5, 9.0), ("shop", "m", 2, 3000, 0, 30, 3.5)])
+        def of_last_month(*ledgers):
+            done = self.run_program("usage", *ledgers, "--month", "last", "--csv", "-")
+            return [line.split(",") for line in done.stdout.splitlines()[1:]]
+        self.assertEqual(of_last_month(*paths), [["lab", "m", "1", "500", "0", "5", "9"], ["shop", "m", "2", "3000", "0", "30", "3.5"]])
+        self.assertEqual(of_last_month(paths[1]), [["lab", "m", "1", "500", "0", "5", "9"]], "of one ledger; open requests are left out")
+        with sqlite3.connect(paths[0]) as store:
             self.assertEqual(store.execute(all_months).fetchall(), [
-                (at(2)[0], "lab", "lab.key", "m", 3, 3, 3.0), (at(1)[0], "lab", "lab.key", "m", 500, 5, 9.0),
                 (at(1)[0], "shop", "SHOP_KEY", "m", 2000, 20, 2.0), (at(1)[0], "shop", "keys[0]", "m", 1000, 10, 1.5),
                 (at(0)[0], "shop", "keys[0]", "m", 7, 7, 7.0)])
-        store.close()
-        with sqlite3.connect(paths[1]) as store:
-            self.assertEqual([row[0] for row in store.execute(last_month)], ["lab"], "of one ledger; open requests are left out")
         store.close()
 
     def problems_of(self, configuration):

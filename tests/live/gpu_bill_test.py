@@ -94,7 +94,7 @@ class GpuBillTest(unittest.TestCase):
         self.assertEqual(rows_of(ledger, "select tenant, key_name, count(*) from entries group by 1, 2 order by 1, 2"),
                          [("lab", "keys[0]", 3), ("shop", key_file, 3), ("shop", "keys[0]", 3)])
         with open(PAGE) as file:
-            all_months = re.findall(r"(?ms)^```sql\n(.*?)^```", file.read())[1]
+            all_months = re.findall(r"(?ms)^```sql\n(.*?)^```", file.read())[0]
         rows = rows_of(ledger, all_months)
         self.assertEqual([row[1:4] for row in rows], [("shop", key_file, "penstock-sim"), ("shop", "keys[0]", "penstock-sim"), ("lab", "keys[0]", "penstock-sim")])
         self.assertGreater(min(row[-1] for row in rows), 0.0)
