@@ -60,7 +60,7 @@ TEST_F(SharedDispatcherTest, IsReadyWhenSomeReplicaMayBeChosen) {
 
 TEST_F(SharedDispatcherTest, IsReadyWithoutAReplicaIfTheFleetMayHaveNone) {
   dispatcher.set_models_complete(true);
-  dispatch::ReloadableOptions may_have_none;
+  dispatch::ReloadableOptions may_have_none = options.dispatch;
   may_have_none.interactive.cold_start_queue_time = std::chrono::minutes{10};
   dispatcher.reconfigure(may_have_none);
   EXPECT_TRUE(dispatcher.ready(kNow));
