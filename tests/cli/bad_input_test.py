@@ -115,7 +115,7 @@ class BadFlags(CliTest):
                 self.assert_refused("replay", self.trace, *OUTPUTS, *flags, says=says)
 
     def test_values_that_cannot_be_read(self):
-        for flags, says in ((["--replicas", "0"], "--replicas: must be from 1"),
+        for flags, says in ((["--replicas", "0"], "--replicas: must be at least min_replicas (1), is 0"),
                             (["--replicas", "-1"], "--replicas: must be a whole number"),
                             (["--rate-scale", "-1"], "--rate-scale: must be from"),
                             (["--start-up", "120"], "--start-up: needs a unit"),
