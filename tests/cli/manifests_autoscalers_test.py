@@ -156,6 +156,18 @@ class Autoscalers(CliTest):
         self.assertNotIn("scaleUp", text)
         self.assertNotIn("policies", text)
 
+    def test_only_the_planner_starts_a_first_replica(self):
+        zero = "models: [{name: m}]\npools: [{name: mail, class: batch}, {name: chat, min_replicas: 0}]\n"
+        self.write("zero.yaml", zero)
+        says = "zero.yaml:2:64: pools[1].min_replicas: is 0, and a {} starts no first replica; write 1, or let the planner scale it"
+        for kind, which in (("keda", "trigger on the load of replicas"), ("hpa", "HorizontalPodAutoscaler")):
+            self.assert_refused("manifests", "autoscalers", "zero.yaml", "--autoscaler", kind, *TARGET, says=says.format(which))
+        self.write("ca.pem", "-----BEGIN CERTIFICATE-----\n")
+        self.assert_refused("manifests", "planner", "zero.yaml", "--autoscaler", "hpa", "--ca", "ca.pem", says=says.format("HorizontalPodAutoscaler"))
+        text = self.run_program("manifests", "planner", "zero.yaml", "--autoscaler", "keda", "--fallback", "3").stdout
+        self.assertEqual(re.findall(r"minReplicaCount: (\d+)", text), ["1", "0"])
+        self.assertEqual(re.findall(r"(?m)^ *replicas: (\d+)$", text.split("kind: ScaledObject", 1)[1]), ["1", "1"], "a fallback starts a replica")
+
     def test_what_kubernetes_refuses_is_one_line(self):
         self.write("g.yaml", "pools: [{name: chat}]\n")
         for flags, says in (((), "--autoscaler: is missing; as --autoscaler keda, or hpa"),
