@@ -11,7 +11,7 @@ namespace penstock::decision {
 
 struct PolicyState {
   // Version of the values below. Another version is not restored.
-  static constexpr std::int64_t kVersion = 12;
+  static constexpr std::int64_t kVersion = 13;
   // An older state is not restored: its windows have passed, and the traffic may be another.
   static constexpr core::Duration kAgeMax = std::chrono::hours{6};
 

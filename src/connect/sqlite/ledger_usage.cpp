@@ -63,6 +63,7 @@ core::Result<void> read_groups(const LedgerStore& store, const UsageQuery& query
     if (!more) return tl::make_unexpected(more.error());
     if (!*more) return {};
     std::vector<std::string> key;
+    key.reserve(query.by.size());
     for (int column = 0; column < groups; ++column) key.push_back(rows.text(column));
     UsageSums sums;
     std::uint64_t* const counts[] = {&sums.requests, &sums.prompt_tokens, &sums.cached_tokens, &sums.output_tokens};
@@ -85,7 +86,7 @@ core::Result<void> read_open(const LedgerStore& store, const UsageQuery& query, 
 core::Result<bool> has_oldest_of(const LedgerStore& store, const LedgerStore& other) {
   Statement oldest =
       other.query("select id, opened_unix_ms, request_id from entries order by opened_unix_ms, id limit 1");
-  const auto any = oldest.step();
+  auto any = oldest.step();
   if (!any || !*any) return any;
   const std::string request_id = oldest.text(2);
   Statement same = store.query("select 1 from entries where id = ? and opened_unix_ms = ? and request_id = ?");
@@ -146,7 +147,7 @@ core::Result<bool> are_copies(const std::string& path, const std::string& other)
   const auto first = LedgerStore::open_read_only(path), second = LedgerStore::open_read_only(other);
   if (!first) return tl::make_unexpected(first.error());
   if (!second) return tl::make_unexpected(second.error());
-  const auto has = has_oldest_of(*first, *second);
+  auto has = has_oldest_of(*first, *second);
   return !has || *has ? has : has_oldest_of(*second, *first);
 }
 

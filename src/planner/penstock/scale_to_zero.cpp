@@ -16,7 +16,8 @@ bool has_requests(const signals::PoolObservation& pool) {
 }  // namespace
 
 bool ScaleToZero::is_requested(const signals::PoolObservation& pool, const PoolState& last) {
-  return pool.unrouted_requests > 0 || pool.arrivals_total != last.arrivals_total;
+  const bool has_arrivals = last.arrivals_total && pool.arrivals_total != *last.arrivals_total;
+  return pool.unrouted_requests > 0 || has_arrivals;
 }
 
 void ScaleToZero::observe(const signals::Observation& observation) {
@@ -29,7 +30,7 @@ void ScaleToZero::observe(const signals::Observation& observation) {
   for (std::size_t i = 0; i < pools_.size(); ++i) {
     const signals::PoolObservation& pool = observation.pools[i];
     // Nothing is known of the time before. A pool without replicas stays so until a request waits.
-    requested[i] = is_first ? pool.unrouted_requests > 0 : is_requested(pool, pools_[i]);
+    requested[i] = is_requested(pool, pools_[i]);
     busy[i] = requested[i] || has_requests(pool) || (is_first && pool.target_replicas > 0);
     any_requested = any_requested || requested[i];
     any_busy = any_busy || busy[i];

@@ -34,11 +34,11 @@ class ScaleToZero {
 
  private:
   struct PoolState {
-    core::Instant busy_at;  // The last time with requests.
-    std::uint64_t arrivals_total = 0;
+    core::Instant busy_at;                        // The last time with requests.
+    std::optional<std::uint64_t> arrivals_total;  // Empty before the first tick; each process counts anew.
     core::Duration idle_time{};
     bool needs_none = false, needs_first = false;
-    void archive(core::StateArchive& state) { state.values_of(busy_at, arrivals_total); }
+    void archive(core::StateArchive& state) { state.values_of(busy_at); }
   };
   // Whether requests arrived since the last observation, or wait for a replica.
   [[nodiscard]] static bool is_requested(const signals::PoolObservation& pool, const PoolState& last);

@@ -151,6 +151,24 @@ TEST(ScaleToZero, ItsStateIsAValue) {
   EXPECT_TRUE(restored.needs_none(0));
 }
 
+TEST(ScaleToZero, ARestartedPlannerWhoseCountersBeginAnewStartsNoReplica) {
+  ScaleToZero zero{minutes{10}}, restored{minutes{10}};
+  PoolObservation none = pool_with(0);
+  none.arrivals_total = 500;
+  zero.observe(observed(0.0, {none}));
+  core::StateArchive saved;
+  zero.archive(saved);
+  core::StateArchive read{saved.text()};
+  restored.archive(read);
+  ASSERT_TRUE(read.finish().has_value());
+  none.arrivals_total = 0;
+  restored.observe(observed(5.0, {none}));
+  EXPECT_TRUE(restored.needs_none(0));
+  ++none.arrivals_total;
+  restored.observe(observed(10.0, {none}));
+  EXPECT_TRUE(restored.needs_first(0));
+}
+
 // ---- with the planner -----------------------------------------------------------------------------------------------
 
 TEST(ScaleToZero, TheFleetGoesToZeroStepByStepAndComesBackForARequest) {
