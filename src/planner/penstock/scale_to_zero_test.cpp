@@ -5,6 +5,7 @@
 #include <chrono>
 #include <vector>
 
+#include "forecast/cron.h"
 #include "planner/penstock/course_testing.h"
 #include "planner/planner_testing.h"
 
@@ -194,6 +195,17 @@ TEST(ScaleToZero, TheFleetGoesToZeroStepByStepAndComesBackForARequest) {
   waits = false;
   EXPECT_EQ(run.at_rate(0.0, 20'500).pools[0].target, 1U);
   EXPECT_EQ(run.at_rate(0.0, 22'000).pools[0].target, 0U);
+}
+
+TEST(ScaleToZero, AScheduleStartsReplicasOfAPoolWithoutRequestsAndEndsThem) {
+  PlannerOptions options = quick();
+  options.schedule.floors = {{"", *forecast::make_floor("0 1 * * *", {}, std::chrono::hours{1}, 3)}};
+  Course run{options};
+  run.change = [](Observation& seen) { seen.pools[0].min_replicas = 0; };
+  EXPECT_EQ(run.at_rate(0.0, 3000).pools[0].target, 0U);
+  EXPECT_DECISION(run.at_rate(0.0, 3700).pools[0], 3, kSchedule, kNone);
+  EXPECT_EQ(run.at_rate(0.0, 7000).pools[0].target, 3U);
+  EXPECT_DECISION(run.at_rate(0.0, 9000).pools[0], 0, kScaledToZero, kNone);
 }
 
 TEST(ScaleToZero, AnEarlyPhaseAndAMinimumOfOneKeepAReplica) {
