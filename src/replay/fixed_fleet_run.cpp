@@ -40,7 +40,8 @@ core::Result<FixedFleetSearch> find_fixed_fleet(const workload::Workload& worklo
   std::vector<PoolSizes> sizes;
   for (const simulation::PoolSpec& pool : options.pools) {
     const double price = pool.price_per_gpu_hour > 0.0 ? pool.price_per_gpu_hour : 1.0;
-    sizes.push_back({pool.min_replicas, pool.max_replicas, price * pool.gpus_per_replica, expected});
+    // A fleet that never changes serves nothing without a replica.
+    sizes.push_back({std::max(1U, pool.min_replicas), pool.max_replicas, price * pool.gpus_per_replica, expected});
   }
   FixedFleetSearch search;
   const auto attempt = [&](const FleetSizes& replicas) -> core::Result<FleetTrial> {

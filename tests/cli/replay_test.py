@@ -65,6 +65,21 @@ class Replay(CliTest):
             self.assertEqual({each["label"]: each["requests"] for each in result["segments"] if each["dimension"] == "traffic class"},
                              {"interactive": 40, "batch": 20})
 
+    def test_a_fleet_that_may_have_no_replica_is_compared_with_fixed_fleets_of_some(self):
+        """A minute of requests, an hour of pause, and five requests more."""
+        times = [*range(60), *range(3660, 3665)]
+        trace = self.write("pause.csv", "timestamp,input_tokens,output_tokens\n" + "".join(f"{at},200,20\n" for at in times))
+        self.run_program("replay", trace, "--min-replicas", "0", "--max-replicas", "2", "--scale-to-zero-after", "5m", "--time-format", "s", "--policy", "penstock,keda-tokens",
+                         "--json", "out.json")
+        report = self.read_json("out.json")
+        fixed = report["answer"]["cheapest_fixed"]
+        self.assertEqual(fixed["replicas_by_pool"], [1])
+        for result in report["results"]:
+            self.assertEqual(result["failed"], 0, result["policy"])
+            self.assertLess(result["gpu_hours"], 0.5 * fixed["gpu_hours"], result["policy"])
+        reasons = {decision["reason"] for decision in report["results"][0]["decisions"]} | {decision["reason"] for decision in report["results"][1]["decisions"]}
+        self.assertLessEqual({"scaled_to_zero", "first_replica"}, reasons)
+
     def test_ends_with_what_reaches_the_goal_at_the_lowest_cost(self):
         done = self.run_program("replay", self.trace, "--max-replicas", "4", "--json", "out.json")
         report = self.read_json("out.json")
