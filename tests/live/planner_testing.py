@@ -4,6 +4,7 @@ import glob
 import json
 import os
 import signal
+import socket
 import sqlite3
 import tempfile
 
@@ -13,6 +14,7 @@ MARK = b"PENSTOCK_PROCESS="
 TOKEN = "token-of-the-admin-address"
 PORTS_EACH = 60  # of one home, below those that the system gives to clients …
 OWN_PORTS = 3    # … of which so many are for what is no engine
+RANGES = 350
 
 # Loops and waits that are as short as a test is.
 CONFIG = """
@@ -27,6 +29,16 @@ planner: {{throughput_interval: 4s, tick_interval: 1s, stabilisation: 3s, failur
 gateway: {{anonymous: true, health_interval: 500ms, routing: {{slow_start: 0s}}{gateway}}}
 classes: {{interactive: {{queue_time: 60s}}}}
 """
+
+
+def is_free(port):
+    with socket.socket() as listening:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
 
 
 class Home:
@@ -44,12 +56,21 @@ class Home:
         self.write_config(pools, engine, start_up, gateway)
         with open(self.path("admin-token"), "w") as file:
             file.write(TOKEN)
-        Home.ranges += 1
-        first = 10000 + (os.getpid() * 7 + Home.ranges) % 350 * PORTS_EACH
+        first = self.free_range()
         self.ports = f"{first}-{first + PORTS_EACH - OWN_PORTS - 1}"
         self.own_ports = range(first + PORTS_EACH - OWN_PORTS, first + PORTS_EACH)
         test.addCleanup(self.check_logs)
         test.addCleanup(self.kill_engines)
+
+    @staticmethod
+    def free_range():
+        """The first of PORTS_EACH ports, none of which another test listens at now."""
+        for _ in range(RANGES):
+            Home.ranges += 1
+            first = 10000 + (os.getpid() * 7 + Home.ranges) % RANGES * PORTS_EACH
+            if all(is_free(port) for port in range(first, first + PORTS_EACH)):
+                return first
+        raise AssertionError("no range of ports is free")
 
     def path(self, name):
         return os.path.join(self.folder, name)
